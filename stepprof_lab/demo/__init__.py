@@ -1,0 +1,1 @@
+"""The whole way of working on a small real training loop."""

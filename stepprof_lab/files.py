@@ -1,0 +1,100 @@
+"""Files appear whole or not at all, and never replace one that exists.
+
+A file is written under a temporary name in its own directory and takes its name only when it is whole. Taking the
+name is one atomic step that fails where the name is taken, so that two writers cannot both win.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepprof_lab.errors import StepprofError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def name_is_taken(path: Path, what: str) -> StepprofError:
+    """The error for an existing file: nothing is ever overwritten."""
+    return StepprofError(
+        f"{what} {str(path)!r} exists already",
+        "a name that is not taken (nothing is overwritten)",
+        "choose another name, or move the old file away",
+    )
+
+
+def make_directory(path: Path) -> Path:
+    """Make a directory and its parents, or say in one line why that is not possible."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StepprofError(
+            f"directory {str(path)!r} cannot be made ({error.strerror or error})",
+            "a directory that can be written",
+            "choose another directory",
+        ) from error
+    return path
+
+
+def take_name(temporary: Path, path: Path, what: str) -> None:
+    """Give a finished temporary file its name, unless the name is taken; the temporary name is gone after it.
+
+    A hard link fails where the name exists, on every system that has hard links. Where there are none (FAT, some
+    network shares) the name is claimed by an exclusive empty file, which is then replaced.
+    """
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise name_is_taken(path, what) from None
+    except OSError:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            raise name_is_taken(path, what) from None
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def new_file(path: Path, what: str) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; on success it becomes ``path``, on any error nothing is left.
+
+    Args:
+        path: the final name. Its directory is made if it is missing.
+        what: what the file is, for the error line ("trace", "record", "report").
+
+    Raises:
+        StepprofError: the name is taken, the directory cannot be made or written, the disk is full.
+    """
+    if path.exists():
+        raise name_is_taken(path, what)
+    make_directory(path.parent)
+    temporary: Path | None = None
+    try:
+        # Not tempfile.mkstemp: its files are readable by their owner alone, a result should be as any new file.
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield temporary
+        take_name(temporary, path, what)
+    except OSError as error:
+        raise StepprofError(
+            f"{what} {str(path)!r} cannot be written ({error.strerror or error})",
+            "a directory with room that can be written",
+            "free some room, or choose another directory; no half file was left",
+        ) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def write_new(path: Path, data: bytes, what: str) -> None:
+    """Write a whole new file, or none; see `new_file`."""
+    with new_file(path, what) as temporary, temporary.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())

@@ -1,0 +1,103 @@
+"""What a workload file imports: `label` names a region of the step, `Step` hands the step over.
+
+A label records only while a capture runs. Otherwise it tests one module variable and does nothing, so that it may
+stay in a training loop for good.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+Role = Literal["read", "transfer", "forward", "backward", "compute", "update", "other"]
+"""What a label's region does, whatever the label is called."""
+
+ROLES: tuple[Role, ...] = ("read", "transfer", "forward", "backward", "compute", "update", "other")
+
+ROLE_OF_USUAL_NAME: Mapping[str, Role] = {
+    "read_batch": "read",
+    "transfer": "transfer",
+    "forward": "forward",
+    "backward": "backward",
+    "train": "compute",
+    "infer": "compute",
+    "update": "update",
+}
+"""The names that this project's own texts use; any other label states its role or has none."""
+
+
+class Recorder(Protocol):
+    """What listens to labels while a capture runs."""
+
+    def enter(self, name: str, role: Role | None) -> object:
+        """A region begins; what is returned is handed back to `exit`."""
+
+    def exit(self, token: object) -> None:
+        """The region that `enter` gave this token for has ended."""
+
+
+_recorder: Recorder | None = None
+
+
+def set_recorder(recorder: Recorder | None) -> Recorder | None:
+    """Let a recorder listen to labels from now on (None: nobody does); returns the one before it."""
+    global _recorder  # noqa: PLW0603 - the one switch that every label tests
+    before = _recorder
+    _recorder = recorder
+    return before
+
+
+class label:  # noqa: N801 - reads as a word of the language: with label("read_batch")
+    """Name a region of the step: ``with label("read_batch"): ...``.
+
+    Args:
+        name: any text in any script. It must hold no e-mail address, token or private path: traces are shared.
+        role: what the region does, for names that do not say so themselves
+            (``label("lecture_batch_cpu", role="read")``).
+    """
+
+    __slots__ = ("_recorder", "_token", "name", "role")
+
+    def __init__(self, name: str, role: Role | None = None) -> None:
+        self.name = name
+        self.role = role
+        self._recorder: Recorder | None = None
+
+    def __enter__(self) -> label:
+        recorder = _recorder
+        if recorder is not None:
+            self._token = recorder.enter(self.name, self.role)
+            self._recorder = recorder
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # The recorder that saw the beginning sees the end, even where another one took over in between.
+        if self._recorder is not None:
+            self._recorder.exit(self._token)
+            self._recorder = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One step of a workload, as its ``build(device)`` returns it.
+
+    Args:
+        run: does one step, from reading the batch to the end of the update, and returns what the step is judged by
+            (the loss of a training step, the output of a request).
+        state: what the step changes or starts from, by name: model, optimizer, scheduler, scaler, anything with
+            ``state_dict()``. Validation restores and compares it.
+        samples: samples that one step processes, for the unit ``samples/s``; None where that has no meaning.
+    """
+
+    run: Callable[[], Any]
+    state: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    samples: int | None = None

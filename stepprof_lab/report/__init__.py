@@ -1,0 +1,1 @@
+"""The only room that draws: text, JSON, the SVG timeline, one self-contained HTML page."""

@@ -1,0 +1,1 @@
+"""The interpreter: a trace file in, plain values out; nothing is printed and torch is never imported."""

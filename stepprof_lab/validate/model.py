@@ -1,0 +1,85 @@
+"""The result of a validation: the JSON contract of ``stepprof validate``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Verdict = Literal["faster", "slower", "equivalent", "no difference shown", "not comparable"]
+ArmName = Literal["before", "after"]
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """Some steps of one arm timed in a row; raw values, in the order in which they were measured."""
+
+    replicate: int
+    pair: int
+    arm: ArmName
+    order: int
+    """Position in the whole run, from 0."""
+    steps_ms: list[float]
+    """Time of each step in ms, nothing deleted."""
+    wall_ms: float | None = None
+    cpu_ms: float | None = None
+    """Processor time of the whole process over the block, for the noise report."""
+    involuntary_switches: int | None = None
+    started_s: float | None = None
+    """Seconds since the run began."""
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured of one arm, over all its blocks."""
+
+    name: str
+    steps: int
+    median_ms: float
+    mean_ms: float
+    iqr_ms: float
+    """Distance between the quartiles."""
+    q25_ms: float
+    samples_per_s: float | None = None
+    """From the mean; None where the step states no samples."""
+
+
+class Statistic(msgspec.Struct, frozen=True, kw_only=True):
+    """The ratio after/before by one statistic, with its confidence interval over replicates."""
+
+    name: str
+    ratio: float
+    interval: tuple[float, float]
+
+
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a comparison of two arms concludes, and everything that it was concluded from."""
+
+    verdict: Verdict
+    design: str
+    """Which of the two designs ran: "blocks in random pairs" or "whole arms in random order"."""
+    question: str | None = None
+    change: str | None = None
+    """The one change, in the scenario's words."""
+    unit: str = "ms/step"
+    device: str = "cpu"
+    seed: int = 0
+    ratio: float | None = None
+    """After over before by the verdict's statistic: below 1 is faster. None where nothing was timed."""
+    interval: tuple[float, float] | None = None
+    """95 % confidence interval of the ratio over replicates."""
+    margin: float
+    """Differences smaller than this share are not called differences."""
+    smallest_effect_seen: float | None = None
+    """The share that this run would have shown with probability 0.8."""
+    outputs: dict[str, Any]
+    """How the outputs were compared, over how many steps, and the largest difference."""
+    startup: dict[str, Any]
+    """Time to the first step and steps until steady, for each arm; never mixed into the times above."""
+    statistics: list[Statistic] = []
+    """The other statistics beside the verdict's own (median, mean), and where they disagree."""
+    replicate_ratios: list[float] = []
+    blocks: list[Block] = []
+    arms: list[Arm] = []
+    reasons: list[str]
+    """Why this verdict, in sentences; first the one that decided."""
+    noise: dict[str, Any]
+    """Contention, drift, load; marked, never used to delete a value."""

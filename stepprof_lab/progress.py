@@ -8,5 +8,5 @@ Progress = Callable[[str, int, int], None]
 """Called as ``progress(what, done, total)``: "approach", 3, 20. Drawn by `stepprof_lab.report.progress`."""
 
 
-def silent(what: str, done: int, total: int) -> None:  # noqa: ARG001 - the shape of every progress
+def silent(what: str, done: int, total: int) -> None:
     """Say nothing."""

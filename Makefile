@@ -1,0 +1,55 @@
+# stepprof_lab. Everything is installed into .venv, nothing outside it.
+#
+#   make demo                         the whole way of working on a small real training loop
+#   make test                         the fast tests
+#   make PYTHON=/path/to/python ...   builds on that Python and keeps the torch that it has
+#   make TORCH_INDEX=URL ...          takes torch from that package index (a ROCm build, say)
+
+PYTHON ?=
+TORCH_INDEX ?=
+ARGS ?=
+# -I: the files beside the script must not hide modules of the standard library.
+BOOT := $(or $(PYTHON),python3)
+SETUP = $(BOOT) -I stepprof_lab/setup_env.py --python "$(PYTHON)" --torch-index "$(TORCH_INDEX)"
+RUN := .venv/bin/python
+
+.PHONY: help demo test slow hardware lint format types check bench clean
+
+help:
+	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
+	@echo "make slow | hardware | lint | format | types"
+
+demo:
+	@$(SETUP) demo
+	@$(RUN) -m stepprof_lab demo $(ARGS)
+
+test:
+	@$(SETUP) dev
+	$(RUN) -m pytest -m "not slow and not hardware" $(ARGS)
+
+slow:
+	@$(SETUP) dev
+	$(RUN) -m pytest -m "slow and not hardware" $(ARGS)
+
+# On a machine with a GPU: every GPU path, with the evidence kept under evidence/. Without one: exit 3 and the reason.
+hardware:
+	@$(SETUP) dev
+	$(RUN) -m stepprof_lab doctor --require gpu
+	$(RUN) -m pytest tests/hardware -m hardware $(ARGS)
+
+lint:
+	@$(SETUP) dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+format:
+	@$(SETUP) dev
+	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format .
+
+types:
+	@$(SETUP) dev
+	$(RUN) -m mypy
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,97 @@
+"""The demo: ask, capture, interpret, change one thing, validate; on real images, with nothing staged."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import msgspec
+
+from stepprof_lab.errors import NotAvailable
+from stepprof_lab.files import write_new
+from stepprof_lab.progress import Progress, silent
+from stepprof_lab.trace.model import Analysis
+from stepprof_lab.validate.model import Validation
+
+HERE = Path(__file__).resolve().parent
+SCENARIO = HERE / "digits.toml"
+BEFORE = f"{HERE / 'digits.py'}:build"
+AFTER = f"{HERE / 'digits.py'}:build_ready"
+
+BUDGET_S = 25.0
+"""Time for the validation; the whole demo is to end within a minute."""
+
+NEEDED = {"torch": "torch", "sklearn": "scikit-learn", "PIL": "Pillow"}
+
+
+class Demo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo found, and where it wrote it."""
+
+    device: str
+    trace: str
+    record: str
+    report: str
+    validation_file: str
+    analysis: Analysis
+    validation: Validation
+
+
+def demand_packages() -> None:
+    """Name what is missing before anything is done."""
+    missing = [name for module, name in NEEDED.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise NotAvailable(
+            f"the demo without {', '.join(missing)}",
+            "the packages of the extra 'demo'",
+            "run: python -m pip install 'stepprof-lab[demo]' (or: make demo)",
+        )
+
+
+def run(*, device: str = "auto", out: Path | None = None, progress: Progress = silent) -> Demo:
+    """Do the whole way of working once.
+
+    Args:
+        device: which device to use; "auto" takes the best one present.
+        out: directory for the trace, its record, the validation and the page; a new one under ``runs/`` by default.
+        progress: told how far each part is.
+
+    Raises:
+        NotAvailable: the device or a package is not there.
+        StepprofError: the directory holds results already, or cannot be written.
+    """
+    demand_packages()
+    import torch
+
+    from stepprof_lab import capture, devices, scenario
+    from stepprof_lab import record as records
+    from stepprof_lab.report.html import page
+    from stepprof_lab.validate import compare
+
+    chosen = devices.choose(device)
+    if not chosen.is_gpu:
+        # The model is small: a second thread costs more than it brings, and waits whenever the machine has other work.
+        torch.set_num_threads(1)
+    asked = scenario.load(SCENARIO)
+    captured = capture.profile_workload(asked, BEFORE, device=device, out=out, progress=progress)
+    interpretation, record = records.read(captured.trace, origin="live")
+    validation = compare(BEFORE, AFTER, asked, device=device, budget_s=BUDGET_S, progress=progress)
+    folder = captured.trace.parent
+    kept, report = folder / "validation.json", folder / "report.html"
+    write_new(kept, msgspec.json.format(msgspec.json.encode(validation), indent=1), "validation")
+    drawn = page(
+        title="stepprof demo",
+        scenario=asked,
+        record=record,
+        interpretation=interpretation,
+        validation=validation,
+    )
+    write_new(report, drawn.encode(), "report")
+    return Demo(
+        device=chosen.sentence,
+        trace=str(captured.trace),
+        record=str(captured.record_path),
+        report=str(report),
+        validation_file=str(kept),
+        analysis=interpretation.analysis,
+        validation=validation,
+    )

@@ -10,12 +10,12 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from stepprof_lab import __version__
-from stepprof_lab.errors import StepprofError
+from stepprof_lab.errors import AnswerIsNo, StepprofError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,14 +72,14 @@ def stepprof() -> None:
 # --- small things that several verbs share --------------------------------------------------------------------------
 
 
-def out() -> Console:
+def results() -> Console:
     """The console for results."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False)
 
 
-def err() -> Console:
+def progress_console() -> Console:
     """The console for progress and notices."""
     from rich.console import Console
 
@@ -106,7 +106,7 @@ def fresh_page(path: Path | None) -> None:
         raise name_is_taken(path, "report")
 
 
-class Share(click.ParamType):
+class Share(click.ParamType[float]):
     """A share: ``1%`` or ``0.01``."""
 
     name = "share"
@@ -125,7 +125,7 @@ class Share(click.ParamType):
         return share
 
 
-class Seconds(click.ParamType):
+class Seconds(click.ParamType[float]):
     """A duration: ``60``, ``60s`` or ``2m``."""
 
     name = "seconds"
@@ -155,17 +155,17 @@ PATH = click.Path(path_type=Path)
 @click.option("--require", type=click.Choice(["gpu"]), help="Exit 3 where GPU activity cannot be collected.")
 @click.option("--probe/--no-probe", default=True, help="Make a probe capture in a child process (default: yes).")
 @usual(json=True)
-def doctor(require: str | None, probe: bool, as_json: bool, plain: bool) -> None:
+def doctor(require: Literal["gpu"] | None, probe: bool, as_json: bool, plain: bool) -> None:
     """What can be measured on this machine, and what stands in the way."""
     from stepprof_lab import doctor as room
 
-    diagnosis = room.examine(probe=probe)
+    diagnosis = room.examine(require, probe=probe)
     if as_json:
         print_json(diagnosis)
     else:
         from stepprof_lab.report.text import show_diagnosis
 
-        show_diagnosis(diagnosis, out(), plain=plain)
+        show_diagnosis(diagnosis, results(), plain=plain)
     if require == "gpu":
         room.demand_gpu(diagnosis)
 
@@ -191,7 +191,7 @@ def read(trace: Path, html: Path | None, svg: Path | None, as_json: bool, plain:
     else:
         from stepprof_lab.report.text import show_analysis
 
-        show_analysis(interpretation.analysis, out(), record=record, plain=plain)
+        show_analysis(interpretation.analysis, results(), record=record, plain=plain)
 
 
 def write_pictures(html: Path | None, svg: Path | None, **parts: Any) -> None:
@@ -210,6 +210,235 @@ def write_pictures(html: Path | None, svg: Path | None, **parts: Any) -> None:
 
         write_new(html, page(**parts).encode(), "report")
         notice(f"report: {html}")
+
+
+def taking_questions(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A flag for each question of `stepprof_lab.questions`, so that what can be asked can be given."""
+    from stepprof_lab.questions import QUESTIONS
+
+    for question in reversed(QUESTIONS):
+        kind: Any = click.Choice(question.choices) if question.choices else None
+        if question.answers == "yes or no":
+            function = click.option(question.flag, question.name, default=None, help=question.help)(function)
+        else:
+            function = click.option(question.flag, question.name, type=kind, help=question.help)(function)
+    return function
+
+
+@stepprof.command(short_help="Ask the one question, and write it down as a scenario.")
+@click.argument("scenario", type=PATH)
+@click.option("--workload", metavar="FILE[:NAME]", help="Run one step of it and observe what can be observed.")
+@click.option("--device", default="auto", help=f"Where to run it: {DEVICES}.")
+@taking_questions
+@usual(json=False)
+def new(scenario: Path, workload: str | None, device: str, plain: bool, **flags: Any) -> None:
+    """Write SCENARIO, a TOML file with one question, the step's boundary, the conditions and the unit.
+
+    What no flag gives is asked at the terminal; what a workload shows is observed and marked so.
+    """
+    from stepprof_lab import questions
+    from stepprof_lab import scenario as room
+    from stepprof_lab.files import name_is_taken
+
+    if scenario.exists():
+        raise name_is_taken(scenario, "scenario")
+    given = {name: as_answer(value) for name, value in flags.items() if value is not None}
+    observed = observe(workload, device) if workload else {}
+    ask = asking(plain=plain) if sys.stdin.isatty() else None
+    room.save(questions.answer(given, ask, observed=observed), scenario)
+    click.echo(f"scenario: {scenario}")
+    click.echo(f"next: stepprof profile {scenario} {workload or 'FILE'}")
+
+
+def as_answer(value: Any) -> str:
+    """What a flag gave, as the text that the same question takes at a terminal."""
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def observe(spec: str, device: str) -> dict[str, str]:
+    """The conditions that one step of a workload shows, as answers."""
+    from stepprof_lab import devices, questions, workload
+    from stepprof_lab.observe import observing
+
+    step = workload.build(spec, devices.choose(device).torch_device)
+    with observing(step) as seen:
+        workload.run_step(step, 0)
+    return questions.from_observation(seen)
+
+
+def asking(*, plain: bool) -> Callable[[Any, str | None], str]:
+    """A function that asks at the terminal; the reason why an answer was refused stands above the next try."""
+
+    def ask(question: Any, reason: str | None) -> str:
+        if reason:
+            notice(reason if plain else click.style(reason, fg="yellow"))
+        hints = ", ".join(question.choices or question.examples)
+        if question.answers == "yes or no":
+            hints = "yes or no"
+        text = f"{question.asks} ({hints})" if hints else question.asks
+        return str(click.prompt(text, default=question.default or "", show_default=bool(question.default), err=True))
+
+    return ask
+
+
+@stepprof.command()
+@click.argument("scenario", type=PATH)
+@click.argument("workload", metavar="FILE[:NAME]")
+@click.option("--device", default="auto", help=f"Where to run it: {DEVICES} (default: auto, the best one present).")
+@click.option("--out", type=PATH, metavar="DIR", help="Where trace and record go (default: a new one below runs/).")
+@click.option("--ranks", metavar="0,1", help="Under torchrun: the ranks that are traced (default: all). All run.")
+@click.option("--shapes", is_flag=True, help="Record the operators' shapes. Takes time inside the window.")
+@click.option("--memory", is_flag=True, help="Record allocations. Takes time inside the window.")
+@click.option("--stacks", is_flag=True, help="Record Python's stack. Takes much time inside the window.")
+@click.option("--html", type=PATH, metavar="FILE", help="Write a self-contained page.")
+@usual(json=True)
+def profile(
+    scenario: Path,
+    workload: str,
+    device: str,
+    out: Path | None,
+    ranks: str | None,
+    html: Path | None,
+    as_json: bool,
+    plain: bool,
+    **options: bool,
+) -> None:
+    """Capture four labelled steps of a workload: wait 1, warm-up 1, active 2, once.
+
+    FILE has a function build(device) that returns a Step; FILE:NAME names another one. Unprofiled steps before the
+    window are timed by the host clock.
+    """
+    from stepprof_lab import record as records
+    from stepprof_lab import scenario as room
+    from stepprof_lab.capture import profile_workload
+    from stepprof_lab.report.progress import drawn
+
+    fresh_page(html)
+    asked = room.load(scenario)
+    traced = None if ranks is None else rank_numbers(ranks)
+    with drawn(progress_console(), plain=plain) as progress:
+        captured = profile_workload(
+            asked,
+            workload,
+            device=device,
+            out=out,
+            name=scenario.stem,
+            record_shapes=options["shapes"],
+            profile_memory=options["memory"],
+            with_stack=options["stacks"],
+            traced_ranks=traced,
+            progress=progress,
+        )
+    if captured is None:
+        return
+    interpretation, record = records.read(captured.trace, origin="live")
+    write_pictures(html, None, interpretation=interpretation, record=record)
+    if as_json:
+        print_json({"trace": str(captured.trace), "record": captured.record})
+        return
+    from stepprof_lab.report.text import show_analysis, show_captured
+
+    show_captured(captured.record, console := results(), trace=captured.trace, plain=plain)
+    show_analysis(interpretation.analysis, console, record=record, plain=plain)
+
+
+def rank_numbers(text: str) -> list[int]:
+    """``0,3`` as numbers."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise StepprofError(
+            f"--ranks {text}", "numbers with commas between them", "say --ranks 0 or --ranks 0,1"
+        ) from None
+
+
+@stepprof.command()
+@click.argument("scenario", type=PATH)
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+@click.option("--device", default="auto", help=f"Where to run both: {DEVICES} (default: auto, the best one present).")
+@click.option("--replicates", default=8, show_default=True, type=click.IntRange(2), help="Fresh pairs of arms.")
+@click.option("--budget", default="60s", show_default=True, type=Seconds(), help="Time for all of it.")
+@click.option("--margin", default="1%", show_default=True, type=Share(), help="Smaller differences are none.")
+@click.option("--out", type=PATH, metavar="FILE", help="Where the raw values go (default: a new file below runs/).")
+@click.option("--html", type=PATH, metavar="FILE", help="Write a self-contained page.")
+@usual(json=True)
+def validate(
+    scenario: Path,
+    before: str,
+    after: str,
+    device: str,
+    replicates: int,
+    budget: float,
+    margin: float,
+    out: Path | None,
+    html: Path | None,
+    as_json: bool,
+    plain: bool,
+) -> None:
+    """Compare two workloads outside the profiler: BEFORE and AFTER are FILE or FILE:NAME.
+
+    Both start from the same state and must give the same outputs. Exit 4 where they cannot be compared.
+    """
+    from stepprof_lab import scenario as room
+    from stepprof_lab.files import name_is_taken
+    from stepprof_lab.report.progress import drawn
+    from stepprof_lab.validate import compare
+    from stepprof_lab.validate.keep import keep
+
+    fresh_page(html)
+    if out is not None and out.exists():
+        raise name_is_taken(out, "validation")
+    asked = room.load(scenario)
+    with drawn(progress_console(), plain=plain) as progress:
+        validation = compare(
+            before,
+            after,
+            asked,
+            device=device,
+            replicates=replicates,
+            budget_s=budget,
+            margin=margin,
+            progress=progress,
+        )
+    kept = keep(validation, out, name=scenario.stem)
+    notice(f"raw values: {kept}")
+    write_pictures(html, None, scenario=asked, validation=validation)
+    if as_json:
+        print_json(validation)
+    else:
+        from stepprof_lab.report.text import show_validation
+
+        show_validation(validation, results(), scenario=asked, plain=plain)
+    if validation.verdict == "not comparable":
+        raise AnswerIsNo(
+            f"two arms that are not comparable ({validation.reasons[0]})",
+            "the same start and the same outputs",
+            "mend the arm, or state a tolerance with its reason in the scenario's [outputs]",
+        )
+
+
+@stepprof.command()
+@click.option("--device", default="auto", help=f"Where to run: {DEVICES} (default: auto, the best one present).")
+@click.option("--out", type=PATH, metavar="DIR", help="Where everything goes (default: a new one below runs/).")
+@usual(json=True)
+def demo(device: str, out: Path | None, as_json: bool, plain: bool) -> None:
+    """The whole way of working on a small real training loop, in under a minute."""
+    from stepprof_lab.demo import run
+    from stepprof_lab.report.progress import drawn
+
+    with drawn(progress_console(), plain=plain) as progress:
+        found = run.run(device=device, out=out, progress=progress)
+    if as_json:
+        print_json(found)
+        return
+    from stepprof_lab.report.text import show_analysis, show_validation
+
+    console = results()
+    show_analysis(found.analysis, console, plain=plain)
+    show_validation(found.validation, console, plain=plain)
+    click.echo(f"device: {found.device}")
+    click.echo(f"report: {found.report}")
 
 
 # --- running it -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +39,16 @@ def make_directory(path: Path) -> Path:
             "a directory that can be written",
             "choose another directory",
         ) from error
+    return path
+
+
+def run_directory(words: str) -> Path:
+    """A name for a new directory below ``runs/``: words and the time; nothing is made yet."""
+    slug = "-".join(re.findall(r"[a-z0-9]+", words.lower()))[:40].strip("-") or "run"
+    base = Path("runs") / f"{slug}-{time.strftime('%Y%m%d-%H%M%S')}"
+    path, number = base, 2
+    while path.exists():
+        path, number = base.with_name(f"{base.name}-{number}"), number + 1
     return path
 
 

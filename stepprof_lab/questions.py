@@ -244,6 +244,20 @@ def answer(given: Mapping[str, str], ask: Ask | None = None, *, observed: Mappin
     return scenario.from_mapping(_data(answers, tuple(seen)))
 
 
+def from_observation(seen: Mapping[str, Any]) -> dict[str, str]:
+    """What `stepprof_lab.observe.observing` saw, as the answers that `answer` takes as observed."""
+    conditions = {name for name, question in BY_NAME.items() if question.field.startswith("conditions.")}
+    return {name: _as_text(value) for name, value in seen.items() if name in conditions and value is not None}
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(part) for part in value)
+    return str(value)
+
+
 def _known(given: Mapping[str, str], what: str) -> dict[str, str]:
     """The answers by their questions' names; an unknown name is refused, an empty answer is none."""
     answers = {}

@@ -108,7 +108,7 @@ def training_step(device: str, batches: Iterator[Batch]) -> Step:
         with label("train"):
             optimizer.zero_grad(set_to_none=True)
             loss: torch.Tensor = loss_fn(model(x), y)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
             optimizer.step()
         return loss.detach()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from stepprof_lab.errors import NotAvailable
+from stepprof_lab.errors import NotAvailable, StepprofError
 from stepprof_lab.files import write_new
 from stepprof_lab.progress import Progress, silent
 from stepprof_lab.trace.model import Analysis
@@ -66,18 +66,20 @@ def run(*, device: str = "auto", out: Path | None = None, progress: Progress = s
     from stepprof_lab import record as records
     from stepprof_lab.report.html import page
     from stepprof_lab.validate import compare
+    from stepprof_lab.validate.keep import keep
 
     chosen = devices.choose(device)
     if not chosen.is_gpu:
         # The model is small: a second thread costs more than it brings, and waits whenever the machine has other work.
         torch.set_num_threads(1)
     asked = scenario.load(SCENARIO)
-    captured = capture.profile_workload(asked, BEFORE, device=device, out=out, progress=progress)
+    captured = capture.profile_workload(asked, BEFORE, device=device, out=out, name="demo", progress=progress)
+    if captured is None:
+        raise StepprofError("the demo on several ranks", "one process", "run it without torchrun")
     interpretation, record = records.read(captured.trace, origin="live")
     validation = compare(BEFORE, AFTER, asked, device=device, budget_s=BUDGET_S, progress=progress)
     folder = captured.trace.parent
-    kept, report = folder / "validation.json", folder / "report.html"
-    write_new(kept, msgspec.json.format(msgspec.json.encode(validation), indent=1), "validation")
+    kept, report = keep(validation, folder / "validation.json"), folder / "report.html"
     drawn = page(
         title="stepprof demo",
         scenario=asked,

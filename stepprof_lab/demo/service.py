@@ -42,6 +42,7 @@ def build(device: str) -> Step:
         with label("infer"):
             scores = model(x)
         with label("reply", role="transfer"):
-            return scores.cpu()
+            reply: torch.Tensor = scores.cpu()
+        return reply
 
     return Step(answer, state={"model": model}, samples=1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from stepprof_lab import files
+from stepprof_lab.errors import StepprofError
 from stepprof_lab.scenario import Scenario
-from stepprof_lab.trace.model import Approach
+from stepprof_lab.trace.model import Approach, Context, Interpretation
 
 FORMAT = 1
 
@@ -58,6 +61,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     trace_sha256: str
     rank: int | None = None
     world_size: int | None = None
+    capture_id: str | None = None
+    """The same in the trace's own text, under ``stepprof_lab``."""
 
 
 def stem_of(trace: Path) -> str:
@@ -72,3 +77,134 @@ def stem_of(trace: Path) -> str:
 def record_path(trace: Path) -> Path:
     """Where the record of a trace lies: ``trace.json.gz`` has ``trace.record.json`` beside it."""
     return trace.with_name(f"{stem_of(trace)}.record.json")
+
+
+def encode(record: Record) -> bytes:
+    """The record as it is written: JSON with two spaces a level, UTF-8."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+
+
+def keep(record: Record, trace: Path, data: bytes) -> Path:
+    """Write a trace and its record: both whole, or neither; returns where the record lies.
+
+    The record takes its name first, so that a trace never lies there without one.
+
+    Args:
+        record: what is written beside the trace.
+        trace: the trace's final name.
+        data: the trace's bytes, as they are to be stored.
+    """
+    beside = record_path(trace)
+    beside_is_ours = False
+    try:
+        with files.new_file(trace, "trace") as temporary:
+            temporary.write_bytes(data)
+            files.write_new(beside, encode(record), "record")
+            beside_is_ours = True
+    except BaseException as error:
+        # An interrupt after both names were taken leaves a whole capture, not half of one.
+        if beside_is_ours and (isinstance(error, StepprofError) or not trace.exists()):
+            beside.unlink(missing_ok=True)
+        raise
+    return beside
+
+
+def read(trace: Path, *, origin: Literal["live", "recorded"] = "recorded") -> tuple[Interpretation, Record | None]:
+    """Interpret a trace with what its record says; without a usable record the trace's origin is unknown.
+
+    Args:
+        trace: a trace of ours or of anyone.
+        origin: "live" for a capture that this process has just made.
+
+    Returns:
+        The interpretation, and the record where one lies beside the trace and belongs to it.
+
+    Raises:
+        StepprofError: the trace cannot be read.
+    """
+    from stepprof_lab.trace import interpret
+
+    trace = Path(trace)
+    record, note = find(trace)
+    context = Context(notes=[note] if note else []) if record is None else context_of(record, origin)
+    return interpret(trace, context), record
+
+
+def find(trace: Path) -> tuple[Record | None, str | None]:
+    """The record beside a trace, and a note where it is there and cannot be used."""
+    beside = record_path(trace)
+    try:
+        data = beside.read_bytes()
+    except FileNotFoundError:
+        return None, None
+    except OSError as error:
+        return None, f"the record {beside.name} cannot be read ({error.strerror or error}): it was not used"
+    try:
+        record = msgspec.json.decode(data, type=Record)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return None, f"the record {beside.name} is not one of this version ({error}): it was not used"
+    if record.format != FORMAT:
+        return (
+            None,
+            f"the record {beside.name} has format {record.format}, this version reads {FORMAT}: it was not used",
+        )
+    digest = _digest(trace)
+    if digest is not None and digest != record.trace_sha256:
+        return None, (
+            f"the record {beside.name} is of another trace (its digest differs): it was not used, "
+            "and where this trace comes from is unknown"
+        )
+    return record, None
+
+
+def context_of(record: Record, origin: Literal["live", "recorded"] = "recorded") -> Context:
+    """What a record says about its trace, as the interpreter takes it."""
+    return Context(
+        origin=origin,
+        question=record.scenario.question,
+        roles=_roles(record.labels),
+        gpu_requested=record.gpu_requested,
+        approach=record.approach,
+        notes=_notes(record),
+    )
+
+
+def _roles(labels: list[LabelSeen]) -> dict[str, str]:
+    """Role of each label; the loader's own range lies inside a label that reads and counts only without one."""
+    reads = any(label.role == "read" and label.role_from != "loader" for label in labels)
+    return {
+        label.name: label.role
+        for label in labels
+        if label.role is not None and not (reads and label.role_from == "loader")
+    }
+
+
+def _notes(record: Record) -> list[str]:
+    notes = []
+    if not record.valid:
+        reasons = "; ".join(check.detail for check in record.checks if not check.passed)
+        notes.append(f"rejected: this capture is not valid ({reasons}); its numbers are not to be used")
+    notes += record.contradictions
+    on = [name for name, chosen in record.options.items() if chosen]
+    if on:
+        notes.append(f"recorded with {', '.join(on)}: that takes time inside the window, so the steps are longer")
+    if record.approach.cut:
+        notes.append(f"the approach is shorter than wanted: {record.approach.cut_reason}")
+    if record.observed.get("loader_iterators_made_in_window"):
+        notes.append(
+            "a loader's iterator was made inside the window: its start-up (of workers too) is in the steps; "
+            "make it before the window"
+        )
+    return notes
+
+
+def _digest(trace: Path) -> str | None:
+    """SHA-256 of the file; None where it cannot be read, which the reader then says better."""
+    digest = hashlib.sha256()
+    try:
+        with trace.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    except OSError:
+        return None
+    return digest.hexdigest()

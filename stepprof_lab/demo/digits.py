@@ -82,6 +82,7 @@ def make_loader() -> DataLoader[Batch]:
     epoch begins, and the weights of a model that is made before or after that moment differ: the two arms would not
     start from the same state.
     """
+    image_files()  # stored before the first step, not in it
     own = torch.Generator().manual_seed(0)
     return DataLoader(DigitFiles(), batch_size=BATCH, shuffle=False, drop_last=True, num_workers=0, generator=own)
 

@@ -1,0 +1,322 @@
+"""The picture of a window: steps, labels, CPU threads and device streams on one axis of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepprof_lab.report import drawing, words
+from stepprof_lab.report.drawing import KIND_LOOKS, LABEL_LOOKS, Look, element
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stepprof_lab.trace.model import Arrow, Finding, Lane, Span, Timeline
+
+WIDTH = 1200.0
+GUTTER = 190.0
+RIGHT = 30.0
+PLOT = WIDTH - GUTTER - RIGHT
+TOP = 46.0
+LANE_GAP = 10.0
+ROW_HEIGHT = {"steps": 22.0, "labels": 18.0, "cpu": 13.0, "device": 15.0}
+ROWS_DRAWN = 12
+"""Deeper nesting is counted, not drawn: a picture of a hundred rows shows nothing."""
+LANES_DRAWN = 24
+THINNEST = 1.0
+"""Pixels; shorter spans that touch are drawn as one."""
+ARROWS_DRAWN = 400
+
+
+Named = Mapping[str, Sequence[str]]
+"""For each name in the evidence of findings, the findings that name it."""
+
+
+class Place(NamedTuple):
+    """Where a lane is drawn."""
+
+    lane: Lane
+    top: float
+    rows: int
+
+    @property
+    def row_height(self) -> float:
+        """Pixels of one level of nesting."""
+        return ROW_HEIGHT[self.lane.kind]
+
+    @property
+    def height(self) -> float:
+        """Pixels of the whole lane."""
+        return self.rows * self.row_height
+
+    def y(self, depth: int) -> float:
+        """Top of a row; what is deeper than the rows drawn has no place."""
+        return self.top + min(depth, self.rows - 1) * self.row_height
+
+
+class Bar(NamedTuple):
+    """One drawn rectangle: a span, or several short ones that touch."""
+
+    x: float
+    width: float
+    depth: int
+    spans: Sequence[Span]
+
+
+def timeline_svg(timeline: Timeline, findings: Sequence[Finding] = (), *, ident: str = "timeline") -> str:
+    """Draw a window as SVG.
+
+    Args:
+        timeline: lanes with spans, times in microseconds from its beginning.
+        findings: what their evidence names (labels, operators, steps) is outlined.
+        ident: prefix of the ids, unique on a page.
+    """
+    duration = max(timeline.duration_us, 0.001)
+    scale = PLOT / duration
+    places = _places(timeline.lanes[:LANES_DRAWN])
+    bottom = places[-1].top + places[-1].height if places else TOP + 30
+    looks = _label_looks(timeline)
+    named = _named_by(findings)
+    body = [_axis(duration, scale, bottom), *(_ground(place) for place in places), _edges(places, scale, bottom)]
+    drawn_bars = [(place, bar) for place in places for bar in _bars_of(place, scale)]
+    body += [_draw_bar(bar, place, ident, looks, named) for place, bar in drawn_bars]
+    body += _arrows(timeline.arrows, places, scale)
+    if not places:
+        body.append(drawing.text(GUTTER, TOP + 20, "Nothing to draw: the trace has no spans in this window.", "soft"))
+    entries = _entries(places, looks)
+    drawn, y = drawing.legend(ident, entries, GUTTER, bottom + 28, PLOT)
+    body += drawn
+    for sentence in _sentences(timeline, drawn_bars, named):
+        body.append(drawing.text(GUTTER, y, drawing.fitted(sentence, PLOT, 11), "soft small"))
+        y += 16
+    body.insert(0, drawing.patterns(ident, [look for _, look in entries] + list(KIND_LOOKS.values())))
+    return drawing.picture(
+        ident=ident,
+        name="Timeline of the window",
+        description=_description(timeline),
+        width=WIDTH,
+        height=y + 4,
+        body=body,
+    )
+
+
+def _places(lanes: Iterable[Lane]) -> list[Place]:
+    places: list[Place] = []
+    top = TOP
+    for lane in lanes:
+        depth = max((span.depth for span in lane.spans), default=0)
+        place = Place(lane, top, min(depth + 1, ROWS_DRAWN))
+        places.append(place)
+        top += place.height + LANE_GAP
+    return places
+
+
+def _axis(duration: float, scale: float, bottom: float) -> str:
+    unit = words.unit_for([duration])
+    parts: list[str] = []
+    for tick in drawing.ticks(duration / unit.microseconds, 10):
+        x = GUTTER + tick * unit.microseconds * scale
+        parts.append(drawing.line(x, TOP - 10, x, bottom, "grid"))
+        parts.append(drawing.text(x, TOP - 16, f"{tick:.10g} {unit.name}", "soft small", "middle"))
+    parts.append(drawing.line(GUTTER, TOP - 10, GUTTER + PLOT, TOP - 10, "axis"))
+    return "".join(parts)
+
+
+def _ground(place: Place) -> str:
+    ground = element("rect", x=GUTTER, y=place.top, width=PLOT, height=place.height, class_="lane")
+    name = drawing.fitted(place.lane.title, GUTTER - 14, 13.5)  # bold is wider
+    label = drawing.text(GUTTER - 10, place.top + 14, name, "head", "end")
+    return element("g", drawing.title(place.lane.title) + ground + label)
+
+
+def _edges(places: Sequence[Place], scale: float, bottom: float) -> str:
+    """Where steps begin and end, through all lanes."""
+    at = {
+        time
+        for place in places
+        if place.lane.kind == "steps" and len(place.lane.spans) <= 100
+        for span in place.lane.spans
+        for time in (span.start_us, span.start_us + span.duration_us)
+    }
+    return "".join(drawing.line(_x(t, scale), TOP - 10, _x(t, scale), bottom, "edge") for t in sorted(at))
+
+
+def _x(time_us: float, scale: float) -> float:
+    return GUTTER + min(max(time_us * scale, 0.0), PLOT)
+
+
+def bars(spans: Iterable[Span], scale: float) -> list[Bar]:
+    """Spans as rectangles, in pixels from the left of the plot; short ones of a row that touch become one.
+
+    The picture so has at most about two rectangles a pixel and row, however many spans there are.
+    """
+    made: list[Bar] = []
+    open_at: dict[int, tuple[float, float, list[Span]]] = {}
+
+    def close(depth: int) -> None:
+        left, right, merged = open_at.pop(depth)
+        made.append(Bar(left, max(right - left, THINNEST), depth, merged))
+
+    for span in sorted(spans, key=lambda s: s.start_us):
+        left = min(max(span.start_us * scale, 0.0), PLOT)
+        right = min(max((span.start_us + span.duration_us) * scale, left), PLOT)
+        depth = span.depth
+        if depth in open_at and (right - left >= THINNEST or left > open_at[depth][1] + THINNEST / 2):
+            close(depth)
+        if right - left >= THINNEST:
+            made.append(Bar(left, right - left, depth, [span]))
+        elif depth in open_at:
+            first, last, merged = open_at[depth]
+            merged.append(span)
+            open_at[depth] = (first, max(last, right), merged)
+        else:
+            open_at[depth] = (left, right, [span])
+    for depth in list(open_at):
+        close(depth)
+    return made
+
+
+def _bars_of(place: Place, scale: float) -> list[Bar]:
+    return bars((span for span in place.lane.spans if span.depth < place.rows), scale)
+
+
+def _draw_bar(bar: Bar, place: Place, ident: str, looks: dict[str, Look], named: Named) -> str:
+    first = max(bar.spans, key=lambda span: span.duration_us)
+    look = _look(first, looks)
+    y = place.y(bar.depth)
+    height = place.row_height - 1.5
+    box: dict[str, str | float] = {
+        "x": GUTTER + bar.x,
+        "y": y,
+        "width": bar.width,
+        "height": height,
+        "fill": drawing.fill(ident, look),
+    }
+    if bar.width >= 4:
+        box["rx"] = 2
+    if len(bar.spans) > 1:
+        box["opacity"] = 0.75
+    parts = [drawing.title(_told(bar)), element("rect", **box)]
+    if any(span.name in named for span in bar.spans):
+        parts.append(_outline(GUTTER + bar.x, y, bar.width, height))
+    if len(bar.spans) == 1 and bar.width > 26:
+        size = 10.5 if height > 12 else 9.5
+        name = drawing.fitted(first.name, bar.width - 8, size)
+        if name:
+            parts.append(_name_on(GUTTER + bar.x + 4, y, height, name, size))
+    return element("g", "".join(parts))
+
+
+def _name_on(x: float, y: float, height: float, name: str, size: float) -> str:
+    return element("text", drawing.safe(name), x=x, y=y + height / 2 + size * 0.36, class_="on", font_size=size)
+
+
+def _outline(x: float, y: float, width: float, height: float) -> str:
+    return element("rect", x=x + 1, y=y + 1, width=max(width - 2, 0.5), height=height - 2, class_="mark")
+
+
+def _told(bar: Bar) -> str:
+    """What a pointer is told about a bar: one span, or how many lie there. Their times are not added."""
+    first = bar.spans[0]
+    if len(bar.spans) == 1:
+        name = words.shorten(first.name, 500)
+        took, begins = words.duration(first.duration_us), words.duration(first.start_us)
+        return f"{name} ({first.kind}): {took}, begins at {begins}"
+    longest = max(bar.spans, key=lambda span: span.duration_us)
+    return (
+        f"{len(bar.spans)} short spans that touch, from {words.duration(first.start_us)} on; "
+        f"the longest: {words.shorten(longest.name, 200)} ({longest.kind}), {words.duration(longest.duration_us)}"
+    )
+
+
+def _label_looks(timeline: Timeline) -> dict[str, Look]:
+    looks: dict[str, Look] = {}
+    for lane in timeline.lanes:
+        for span in lane.spans:
+            if span.kind == "label" and span.name not in looks:
+                looks[span.name] = LABEL_LOOKS[len(looks) % len(LABEL_LOOKS)]
+    return looks
+
+
+def _look(span: Span, looks: dict[str, Look]) -> Look:
+    if span.kind == "label":
+        return looks[span.name]
+    return KIND_LOOKS.get(span.kind, KIND_LOOKS["other"])
+
+
+def _entries(places: Sequence[Place], looks: dict[str, Look]) -> list[tuple[str, Look]]:
+    """The legend: labels by name, everything else by kind."""
+    kinds = dict.fromkeys(span.kind for place in places for span in place.lane.spans if span.kind != "label")
+    entries = [(kind, KIND_LOOKS.get(kind, KIND_LOOKS["other"])) for kind in kinds]
+    named = [(f"label {name}", look) for name, look in looks.items()]
+    return entries + named[: len(LABEL_LOOKS)]
+
+
+def _arrows(arrows: Sequence[Arrow], places: Sequence[Place], scale: float) -> list[str]:
+    """From each launch to the work that it queued."""
+    drawn: list[str] = []
+    for arrow in arrows[:ARROWS_DRAWN]:
+        if max(arrow.from_lane, arrow.to_lane) >= len(places) or min(arrow.from_lane, arrow.to_lane) < 0:
+            continue
+        start, end = places[arrow.from_lane], places[arrow.to_lane]
+        down = end.top >= start.top
+        x1, x2 = _x(arrow.from_us, scale), _x(arrow.to_us, scale)
+        y1 = start.top + start.height - 2 if down else start.top + 2
+        y2 = end.top if down else end.top + end.height
+        bend = (y2 - y1) * 0.5
+        path = " ".join(drawing.number(v) for v in (x1, y1 + bend, x2, y2 - bend, x2, y2))
+        back = -4 if down else 4
+        tip = f"M{drawing.number(x2 - 2.5)} {drawing.number(y2 + back)}h5l-2.5 {-back}z"
+        drawn.append(element("path", d=f"M{drawing.number(x1)} {drawing.number(y1)}C{path}", class_="launch"))
+        drawn.append(element("path", d=tip, class_="tip"))
+    return drawn
+
+
+EVIDENCE_OF_SPANS = ("label", "labels", "operator", "operators", "name", "names")
+"""Keys of a finding's evidence that hold names of spans."""
+
+
+def _named_by(findings: Iterable[Finding]) -> Named:
+    named: dict[str, list[str]] = {}
+    for finding in findings:
+        for key in EVIDENCE_OF_SPANS:
+            held = finding.evidence.get(key, [])
+            for name in [held] if isinstance(held, str) else held if isinstance(held, (list, tuple)) else []:
+                if isinstance(name, str):
+                    named.setdefault(name, []).append(finding.id)
+    return named
+
+
+def _sentences(timeline: Timeline, drawn: Sequence[tuple[Place, Bar]], named: Named) -> Iterable[str]:
+    """What the picture leaves out or adds, in words below it."""
+    outlined = dict.fromkeys(ident for _, bar in drawn for span in bar.spans for ident in named.get(span.name, ()))
+    if outlined:
+        yield f"Outlined: evidence of {', '.join(outlined)}."
+    if any(len(bar.spans) > 1 for _, bar in drawn):
+        yield "Paler: several short spans that touch, drawn as one. A gap shorter than half a pixel is not seen."
+    shown = timeline.lanes[:LANES_DRAWN]
+    deep = sum(1 for lane in shown for span in lane.spans if span.depth >= ROWS_DRAWN)
+    if deep:
+        yield f"{words.counted(deep, 'span')} nested deeper than {ROWS_DRAWN} rows: not drawn."
+    lanes = len(timeline.lanes) - LANES_DRAWN
+    if lanes > 0:
+        yield f"{words.counted(lanes, 'further lane')}: not drawn."
+    launches = len(timeline.arrows) - ARROWS_DRAWN
+    if launches > 0:
+        yield f"{words.counted(launches, 'further launch', 'further launches')}: no arrow drawn."
+    left_out = sum(lane.omitted for lane in timeline.lanes)
+    if left_out and not timeline.note:
+        yield f"{words.counted(left_out, 'span')} too short to draw: left out, see the table."
+    if timeline.note:
+        yield words.prose(timeline.note)
+
+
+def _description(timeline: Timeline) -> str:
+    lanes = [
+        f"{words.shorten(lane.title, 80)}: {words.counted(len(lane.spans), 'span')}"
+        for lane in timeline.lanes[:LANES_DRAWN]
+    ]
+    if not any(lane.kind == "device" for lane in timeline.lanes):
+        lanes.append(f"GPU: {words.NOT_OBSERVED}")
+    duration = words.duration(timeline.duration_us)
+    return f"{duration} on one axis of time. {'; '.join(lanes)}. The table after it lists the same facts."

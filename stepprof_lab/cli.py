@@ -258,7 +258,7 @@ def as_answer(value: Any) -> str:
 def observe(spec: str, device: str) -> dict[str, str]:
     """The conditions that one step of a workload shows, as answers."""
     from stepprof_lab import devices, questions, workload
-    from stepprof_lab.observe import observing
+    from stepprof_lab.capturing.observe import observing
 
     step = workload.build(spec, devices.choose(device).torch_device)
     with observing(step) as seen:
@@ -310,12 +310,12 @@ def profile(
     """
     from stepprof_lab import record as records
     from stepprof_lab import scenario as room
-    from stepprof_lab.capture import profile_workload
+    from stepprof_lab.capturing import profile_workload
     from stepprof_lab.report.progress import drawn
 
     fresh_page(html)
-    asked = room.load(scenario)
     traced = None if ranks is None else rank_numbers(ranks)
+    asked = room.load(scenario)
     with drawn(progress_console(), plain=plain) as progress:
         captured = profile_workload(
             asked,

@@ -245,7 +245,7 @@ def answer(given: Mapping[str, str], ask: Ask | None = None, *, observed: Mappin
 
 
 def from_observation(seen: Mapping[str, Any]) -> dict[str, str]:
-    """What `stepprof_lab.observe.observing` saw, as the answers that `answer` takes as observed."""
+    """What `stepprof_lab.capturing.observe.observing` saw, as the answers that `answer` takes as observed."""
     conditions = {name for name, question in BY_NAME.items() if question.field.startswith("conditions.")}
     return {name: _as_text(value) for name, value in seen.items() if name in conditions and value is not None}
 

@@ -62,8 +62,9 @@ def run(*, device: str = "auto", out: Path | None = None, progress: Progress = s
     demand_packages()
     import torch
 
-    from stepprof_lab import capture, devices, scenario
+    from stepprof_lab import devices, scenario
     from stepprof_lab import record as records
+    from stepprof_lab.capturing import profile_workload
     from stepprof_lab.report.html import page
     from stepprof_lab.validate import compare
     from stepprof_lab.validate.keep import keep
@@ -73,7 +74,7 @@ def run(*, device: str = "auto", out: Path | None = None, progress: Progress = s
         # The model is small: a second thread costs more than it brings, and waits whenever the machine has other work.
         torch.set_num_threads(1)
     asked = scenario.load(SCENARIO)
-    captured = capture.profile_workload(asked, BEFORE, device=device, out=out, name="demo", progress=progress)
+    captured = profile_workload(asked, BEFORE, device=device, out=out, name="demo", progress=progress)
     if captured is None:
         raise StepprofError("the demo on several ranks", "one process", "run it without torchrun")
     interpretation, record = records.read(captured.trace, origin="live")

@@ -19,13 +19,31 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     """Position in the whole run, from 0."""
     steps_ms: list[float]
-    """Time of each step in ms, nothing deleted."""
+    """Time of each step in ms, nothing deleted; where `per_step` is false one value, their mean."""
+    per_step: bool = True
+    """False on a GPU: only the whole block was timed, because waiting after each step would change the program."""
+    steps: int | None = None
+    """How many steps the block did."""
     wall_ms: float | None = None
     cpu_ms: float | None = None
     """Processor time of the whole process over the block, for the noise report."""
     involuntary_switches: int | None = None
+    cpu_pressure_us: int | None = None
+    """For how long some task of the machine waited for a processor; the system tells it on Linux only."""
     started_s: float | None = None
     """Seconds since the run began."""
+
+
+class WarmUp(msgspec.Struct, frozen=True, kw_only=True):
+    """How one instance of an arm came into its stride; none of this is in the times that are compared."""
+
+    replicate: int
+    arm: ArmName
+    build_ms: float
+    steps_ms: list[float]
+    """Each step before the timed ones; on a GPU each was waited for."""
+    steady_after_steps: int | None
+    """Steps until the rolling median stayed near its last value; None where it did not settle."""
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +87,8 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     margin: float
     """Differences smaller than this share are not called differences."""
     smallest_effect_seen: float | None = None
-    """The share that this run would have shown with probability 0.8."""
+    """How far beyond the margin a change must be to be called one with probability 0.8, as a share: it says how much
+    this run could have shown."""
     outputs: dict[str, Any]
     """How the outputs were compared, over how many steps, and the largest difference."""
     startup: dict[str, Any]
@@ -77,6 +96,9 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     statistics: list[Statistic] = []
     """The other statistics beside the verdict's own (median, mean), and where they disagree."""
     replicate_ratios: list[float] = []
+    plan: dict[str, Any] = {}
+    """What was fixed before the timing began: replicates, pairs, steps, warm-up, estimated duration."""
+    warm_up: list[WarmUp] = []
     blocks: list[Block] = []
     arms: list[Arm] = []
     reasons: list[str]

@@ -18,7 +18,7 @@ PREAMBLE = """
 import sys, threading, time
 from pathlib import Path
 import torch
-from stepprof_lab.capture import capture, profile_workload
+from stepprof_lab.capturing import capture, profile_workload
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.labels import Step, label
 from stepprof_lab.scenario import inline
@@ -38,7 +38,7 @@ def start(tmp_path: Path, text: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "child.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -157,6 +157,8 @@ print("end")
 
 
 def test_reading_a_record_and_naming_a_capture_import_no_torch() -> None:
-    text = "import sys, stepprof_lab.record, stepprof_lab.capture, stepprof_lab.workload; print('torch' in sys.modules)"
+    text = (
+        "import sys, stepprof_lab.record, stepprof_lab.capturing, stepprof_lab.workload; print('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"

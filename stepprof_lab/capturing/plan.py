@@ -8,11 +8,12 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepprof_lab import files, ranks, record
-from stepprof_lab.approach import LIMIT_S
+from stepprof_lab import files, record
+from stepprof_lab.capturing import ranks
+from stepprof_lab.capturing.approach import LIMIT_S
+from stepprof_lab.capturing.session import refuse_other_profiler
 from stepprof_lab.devices import Device, choose
 from stepprof_lab.errors import StepprofError
-from stepprof_lab.session import refuse_other_profiler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

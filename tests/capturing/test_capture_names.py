@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from stepprof_lab.capturing.names import LabelNames
 from stepprof_lab.errors import StepprofError
-from stepprof_lab.label_names import LabelNames
 
 
 @pytest.mark.parametrize("name", ["lecture_batch_cpu", "read batch", "a/b [0]", "</script>"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from stepprof_lab.errors import StepprofError
 
 if TYPE_CHECKING:
-    from stepprof_lab.window import Window
+    from stepprof_lab.capturing.window import Window
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """A capture while it is made: approach, window, checks, record.
 
 One object is told when a step has ended, and does what is due between two steps. The forms in which a loop tells it are
-in `stepprof_lab.capture` and `stepprof_lab.turns`.
+in `stepprof_lab.capturing` and `stepprof_lab.capturing.turns`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from stepprof_lab import __version__, environment, observe, ranks, record
-from stepprof_lab.approach import ApproachRun, LoaderWatch, StepClock, watching_loaders
-from stepprof_lab.capture_plan import OPTIONS, Plan, is_traced, refuse, rejected_name
+from stepprof_lab import __version__, environment, record
+from stepprof_lab.capturing import observe, ranks
+from stepprof_lab.capturing.approach import ApproachRun, LoaderWatch, StepClock, watching_loaders
+from stepprof_lab.capturing.checks import Seen, examine
+from stepprof_lab.capturing.names import LabelNames
+from stepprof_lab.capturing.plan import OPTIONS, Plan, is_traced, refuse, rejected_name
+from stepprof_lab.capturing.session import FIRST_ACTIVE, SCHEDULE, TURNS, Session
+from stepprof_lab.capturing.turns import Turns
 from stepprof_lab.errors import NotAvailable, StepprofError
-from stepprof_lab.label_names import LabelNames
 from stepprof_lab.labels import set_recorder
 from stepprof_lab.progress import Progress, silent
-from stepprof_lab.session import FIRST_ACTIVE, SCHEDULE, TURNS, Session
-from stepprof_lab.turns import Turns
-from stepprof_lab.window_checks import Seen, examine
 
 if TYPE_CHECKING:
     from stepprof_lab.labels import Role, Step

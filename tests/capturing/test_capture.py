@@ -16,11 +16,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="a capture needs torch")
 
 from stepprof_lab import labels, record  # noqa: E402
-from stepprof_lab.capture import Window, capture, profile_workload  # noqa: E402
+from stepprof_lab.capturing import Window, capture, profile_workload  # noqa: E402
+from stepprof_lab.capturing.session import Session  # noqa: E402
 from stepprof_lab.errors import NotAvailable, StepprofError  # noqa: E402
 from stepprof_lab.labels import label  # noqa: E402
 from stepprof_lab.scenario import Scenario, inline  # noqa: E402
-from stepprof_lab.session import Session  # noqa: E402
 
 TRAINING = "read transfer forward backward update"
 STEPS = 24
@@ -571,8 +571,8 @@ class FakeGpu:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     fake = FakeGpu()
-    monkeypatch.setattr("stepprof_lab.window.refuse", lambda plan: fake)
-    monkeypatch.setattr("stepprof_lab.window.environment.describe", lambda device: {})
+    monkeypatch.setattr("stepprof_lab.capturing.window.refuse", lambda plan: fake)
+    monkeypatch.setattr("stepprof_lab.capturing.window.environment.describe", lambda device: {})
     return fake
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stepprof_lab import ranks
+from stepprof_lab.capturing import ranks
+from stepprof_lab.capturing.ranks import Place
 from stepprof_lab.errors import StepprofError
-from stepprof_lab.ranks import Place
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ import torch
 import torch.distributed as dist
 
 from stepprof_lab import Step, label
-from stepprof_lab.capture import profile_workload
+from stepprof_lab.capturing import profile_workload
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.scenario import inline
 
@@ -116,7 +116,7 @@ def run_two(tmp_path: Path, fails: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "job.py", fails, "."],
         cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
         capture_output=True,
         text=True,
         timeout=120,

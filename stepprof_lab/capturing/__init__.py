@@ -11,8 +11,9 @@ Three forms of one thing:
     with capture(scenario, trace=..., begin=100) as window:  # a trainer owns the loop
         trainer.fit(on_step_end=window.step)
 
-The steps are: an approach (see `stepprof_lab.approach`), then wait 1, warm-up 1, active 2, once. A capture that is not
-valid is kept as ``.rejected`` with its reasons and never under its own name; an interrupted one leaves nothing.
+The steps are: an approach (see `stepprof_lab.capturing.approach`), then wait 1, warm-up 1, active 2, once. A capture
+that is not valid is kept as ``.rejected`` with its reasons and never under its own name; an interrupted one leaves
+nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepprof_lab import ranks, workload
 from stepprof_lab import scenario as scenarios
-from stepprof_lab.approach import LIMIT_S
-from stepprof_lab.capture_plan import Plan, checked_name, refuse
+from stepprof_lab import workload
+from stepprof_lab.capturing import ranks
+from stepprof_lab.capturing.approach import LIMIT_S
+from stepprof_lab.capturing.plan import Plan, checked_name, refuse
+from stepprof_lab.capturing.window import Captured, Window
 from stepprof_lab.devices import choose
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.progress import Progress, silent
-from stepprof_lab.window import Captured, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

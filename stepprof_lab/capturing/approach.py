@@ -20,7 +20,7 @@ from stepprof_lab.trace.model import Approach
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stepprof_lab.label_names import LabelNames
+    from stepprof_lab.capturing.names import LabelNames
     from stepprof_lab.labels import Role
 
 LEAST_STEPS = 20

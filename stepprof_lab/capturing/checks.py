@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stepprof_lab.label_names import STEP_PREFIX
+from stepprof_lab.capturing.names import STEP_PREFIX
+from stepprof_lab.capturing.session import FIRST_ACTIVE, TURNS
 from stepprof_lab.record import Check
-from stepprof_lab.session import FIRST_ACTIVE, TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="steps need torch")
 
+from stepprof_lab.capturing.observe import contradictions, observing  # noqa: E402
 from stepprof_lab.labels import Step  # noqa: E402
-from stepprof_lab.observe import contradictions, observing  # noqa: E402
 from stepprof_lab.scenario import Boundary, Conditions, Scenario  # noqa: E402
 
 

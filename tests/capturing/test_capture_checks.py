@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from stepprof_lab.capturing.checks import Seen, examine
 from stepprof_lab.record import Check
-from stepprof_lab.window_checks import Seen, examine
 
 Event = dict[str, Any]
 

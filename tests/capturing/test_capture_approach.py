@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepprof_lab.approach import ApproachRun, LoaderWatch, StepClock, wanted_steps, watching_loaders
-from stepprof_lab.label_names import LabelNames
+from stepprof_lab.capturing.approach import ApproachRun, LoaderWatch, StepClock, wanted_steps, watching_loaders
+from stepprof_lab.capturing.names import LabelNames
 
 MS = 1_000_000
 

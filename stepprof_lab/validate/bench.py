@@ -1,0 +1,165 @@
+"""What all parts of one comparison share: the arms' builders, the device, the clock, and what was recorded so far."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stepprof_lab import labels
+from stepprof_lab.errors import StepprofError
+from stepprof_lab.progress import Progress
+from stepprof_lab.scenario import Scenario
+from stepprof_lab.validate.arms import Build, Clock, LoaderSeen, RunningArm, collect_garbage
+from stepprof_lab.validate.model import ArmName, Block, WarmUp
+from stepprof_lab.validate.noise import Meter
+from stepprof_lab.validate.plan import Terms
+from stepprof_lab.validate.timing import DIGITS, TimedDevice, time_block, time_start_up
+
+ARMS: tuple[ArmName, ArmName] = ("before", "after")
+
+REHEARSAL, OUTPUTS_RUN = -2, -1
+"""The runs before the timed replicates, which are numbered from 0."""
+
+_RUN_NAMES = {REHEARSAL: "the rehearsal", OUTPUTS_RUN: "the comparison of outputs"}
+
+
+@dataclasses.dataclass
+class Bench:
+    """One comparison at work.
+
+    Args:
+        scenario: the question that both arms belong to.
+        builds: what makes each arm.
+        device: where the steps run.
+        clock: the host's clock in seconds.
+        meter: what the noise report reads.
+        progress: told how far it is.
+        loaders: every DataLoader iterator made so far.
+        replicates: fresh pairs of arms.
+        budget_s: how long all of it may take.
+    """
+
+    scenario: Scenario
+    builds: Mapping[ArmName, Build]
+    device: TimedDevice
+    clock: Clock
+    meter: Meter
+    progress: Progress
+    loaders: list[LoaderSeen]
+    replicates: int
+    budget_s: float
+    blocks: list[Block] = dataclasses.field(default_factory=list)
+    warm_ups: list[WarmUp] = dataclasses.field(default_factory=list)
+    build_ms: dict[tuple[ArmName, int], float] = dataclasses.field(default_factory=dict)
+    began_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began_s = self.clock()
+
+    @property
+    def terms(self) -> Terms:
+        """What a plan that is made now has to keep to."""
+        return Terms(
+            seed=self.scenario.seed,
+            replicates=self.replicates,
+            left_s=self.budget_s - (self.clock() - self.began_s),
+            budget_s=self.budget_s,
+        )
+
+    def fresh(self, name: ArmName, replicate: int) -> RunningArm:
+        """Build an instance of an arm from the seeds of a replicate."""
+        begin = self.clock()
+        arm = RunningArm(
+            name,
+            self.builds[name],
+            self.device.torch_device,
+            seed=self.scenario.seed,
+            replicate=replicate,
+            where=_RUN_NAMES.get(replicate, f"replicate {replicate}"),
+        )
+        self.device.synchronize()
+        self.build_ms[name, replicate] = round((self.clock() - begin) * 1e3, DIGITS)
+        refuse_watchers(f"arm {name} was built")
+        return arm
+
+    def drop(self, *arms: RunningArm) -> None:
+        """Let go of instances and of all that belongs to them, before anything else is timed."""
+        for arm in arms:
+            arm.drop()
+        collect_garbage(self.loaders, arms[-1].name if self.scenario.boundary.read else None)
+
+    def start_up(self, arm: RunningArm, steps: int) -> list[float]:
+        """Run steps that count for the start-up alone; their times in ms."""
+        return time_start_up(arm, steps, device=self.device, clock=self.clock)
+
+    def note_warm_up(self, arm: RunningArm, replicate: int, steps_ms: list[float], steady: int | None) -> None:
+        """Keep how an instance started; apart from the times that are compared."""
+        self.warm_ups.append(
+            WarmUp(
+                replicate=replicate,
+                arm=arm.name,
+                build_ms=self.build_ms[arm.name, replicate],
+                steps_ms=steps_ms,
+                steady_after_steps=steady,
+            )
+        )
+
+    def measure(self, arm: RunningArm, steps: int, *, replicate: int, pair: int, host_clock: bool) -> Block:
+        """Time one block and keep it."""
+        started = self.clock() - self.began_s
+        timed = time_block(arm, steps, device=self.device, clock=self.clock, meter=self.meter, host_clock=host_clock)
+        block = Block(
+            replicate=replicate,
+            pair=pair,
+            arm=arm.name,
+            order=len(self.blocks),
+            steps_ms=timed.steps_ms,
+            per_step=timed.per_step,
+            steps=steps,
+            wall_ms=timed.wall_ms,
+            cpu_ms=timed.cpu_ms,
+            involuntary_switches=timed.involuntary_switches,
+            cpu_pressure_us=timed.cpu_pressure_us,
+            started_s=round(started, DIGITS),
+        )
+        self.blocks.append(block)
+        return block
+
+    def start_up_report(self) -> dict[str, Any]:
+        """What the start-up of each arm took, as medians over the replicates."""
+        return {name: _report(own) for name in ARMS if (own := [one for one in self.warm_ups if one.arm == name])}
+
+
+def refuse_watchers(when: str) -> None:
+    """Refuse to time under a profiler or while labels are recorded: both change what is timed.
+
+    Raises:
+        StepprofError: one of them is active.
+    """
+    torch = sys.modules.get("torch")
+    watcher = None
+    if torch is not None and torch.autograd._profiler_enabled():  # noqa: SLF001 - no public way to ask
+        watcher = "a profiler is active"
+    elif labels._recorder is not None:  # noqa: SLF001 - the switch itself
+        watcher = "labels are recorded"
+    if watcher is not None:
+        raise StepprofError(
+            f"{watcher} ({when})",
+            "a comparison outside the profiler",
+            "end the profiler or the capture before validating",
+        )
+
+
+def _report(found: list[WarmUp]) -> dict[str, Any]:
+    steady = [one.steady_after_steps for one in found if one.steady_after_steps is not None]
+    return {
+        "build_ms": float(np.median([one.build_ms for one in found])),
+        "first_step_ms": float(np.median([one.steps_ms[0] for one in found])),
+        "steady_after_steps": float(np.median(steady)) if steady else None,
+        "instances": len(found),
+        "not_steady": len(found) - len(steady),
+    }

@@ -1,0 +1,252 @@
+"""Two arms in, a verdict out."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any
+
+import msgspec
+
+from stepprof_lab.errors import StepprofError
+from stepprof_lab.progress import Progress, silent
+from stepprof_lab.scenario import Scenario
+from stepprof_lab.validate import noise
+from stepprof_lab.validate.agreement import Answers, NotComparable, compare_answers, workers_of
+from stepprof_lab.validate.arms import Build, Clock, loaders_watched
+from stepprof_lab.validate.bench import ARMS, REHEARSAL, Bench, refuse_watchers
+from stepprof_lab.validate.designs import carry_out, make_plan
+from stepprof_lab.validate.model import Validation
+from stepprof_lab.validate.noise import Meter
+from stepprof_lab.validate.plan import PairsPlan, WholePlan
+from stepprof_lab.validate.start import random_states_kept
+from stepprof_lab.validate.statistics import PAIRS, WHOLE_ARMS, arm_of, verdict_from
+from stepprof_lab.validate.timing import TimedDevice
+
+OUTPUT_STEPS = 5
+"""Steps of each arm whose outputs are compared, unless the caller says otherwise."""
+
+
+def compare(
+    before: Build | str,
+    after: Build | str,
+    scenario: Scenario,
+    *,
+    device: str | TimedDevice = "auto",
+    replicates: int = 8,
+    budget_s: float = 60.0,
+    margin: float = 0.01,
+    output_steps: int = OUTPUT_STEPS,
+    progress: Progress = silent,
+    clock: Clock = time.perf_counter,
+    meter: Meter | None = None,
+) -> Validation:
+    """Compare two arms outside the profiler.
+
+    Both are built fresh under the same seeds, must give the same answer, and are then timed in turns; the verdict is
+    on the ratio after/before and its interval over replicates. With ``scenario.boundary.read`` whole arms alternate,
+    otherwise short blocks.
+
+    Args:
+        before: ``build(device) -> Step``, or where it is ("FILE" or "FILE:NAME").
+        after: the same with the one change.
+        scenario: the question; its boundary decides the design, its seed the order, its outputs the tolerance.
+        device: "auto", "cpu", "gpu", "cuda", "rocm", "xpu", or a device that was chosen already.
+        replicates: fresh pairs of arms, at least 2; the interval is over them.
+        budget_s: how long all of it may take, in seconds; fixes the plan before the timing.
+        margin: differences smaller than this share are not called differences.
+        output_steps: steps of each arm whose outputs are compared, at least 2.
+        progress: told how far it is.
+        clock: the host's clock in seconds.
+        meter: reads what disturbs the run.
+
+    Returns:
+        The verdict with all raw values. "not comparable" is a verdict too, with its reason.
+
+    Raises:
+        StepprofError: arguments that cannot be used, an arm that raises or ends early, a plan that does not fit, an
+            active profiler.
+        NotAvailable: the device is not there.
+    """
+    _check_arguments(replicates, budget_s, margin, output_steps)
+    _refuse_many_processes()
+    refuse_watchers("before the comparison")
+    chosen = _device(device)
+    with random_states_kept(chosen.torch_device), loaders_watched() as loaders:
+        bench = Bench(
+            scenario=scenario,
+            builds={"before": _build(before), "after": _build(after)},
+            device=chosen,
+            clock=clock,
+            meter=meter or Meter(),
+            progress=progress,
+            loaders=loaders,
+            replicates=replicates,
+            budget_s=budget_s,
+        )
+        return _compare(bench, margin, output_steps)
+
+
+def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
+    load, plan, answers = bench.meter.load(), None, None
+    rehearsed = _rehearse(bench)
+    try:
+        answers = compare_answers(bench, output_steps)
+        plan = make_plan(bench, answers)
+        compiled = bench.meter.compilations()
+        carry_out(bench, plan, answers)
+    except NotComparable as error:
+        planned = _plan_report(bench, plan, answers) if plan and answers else {}
+        return _not_comparable(error, answers, _recorded(bench, margin, rehearsed, planned))
+    refuse_watchers("after the comparison")
+    design = plan.design
+    conclusion = verdict_from(bench.blocks, design, margin)
+    disturbed = noise.report(
+        bench.blocks,
+        design,
+        bench.meter,
+        on_gpu=bench.device.is_gpu,
+        load_at_start=load,
+        compilations=_compiled_since(compiled, bench.meter),
+    )
+    recorded = _recorded(bench, margin, rehearsed, _plan_report(bench, plan, answers))
+    unstable = disturbed.pop("sentences")
+    return Validation(
+        verdict=conclusion.verdict,
+        ratio=conclusion.ratio,
+        interval=conclusion.interval,
+        smallest_effect_seen=conclusion.smallest_effect_seen,
+        statistics=conclusion.statistics,
+        replicate_ratios=conclusion.replicate_ratios,
+        outputs=answers.outputs,
+        arms=[arm_of(bench.blocks, name, answers.samples) for name in ARMS],
+        reasons=[*conclusion.reasons, *_remarks(bench, answers, recorded["startup"], design), *unstable],
+        noise=disturbed,
+        **recorded,
+    )
+
+
+def _not_comparable(error: NotComparable, answers: Answers | None, recorded: dict[str, Any]) -> Validation:
+    """The verdict without a ratio; what was measured until then is kept."""
+    return Validation(
+        verdict="not comparable",
+        outputs=(answers.outputs if answers else {}) | error.found,
+        reasons=[error.reason],
+        noise={},
+        **recorded,
+    )
+
+
+def _recorded(bench: Bench, margin: float, rehearsed: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+    """What every verdict carries."""
+    return {
+        "design": WHOLE_ARMS if bench.scenario.boundary.read else PAIRS,
+        "question": bench.scenario.question,
+        "change": bench.scenario.change,
+        "unit": bench.scenario.unit,
+        "device": bench.device.sentence,
+        "seed": bench.scenario.seed,
+        "margin": margin,
+        "startup": bench.start_up_report() | {"first_in_process": rehearsed},
+        "plan": plan,
+        "warm_up": bench.warm_ups,
+        "blocks": bench.blocks,
+    }
+
+
+def _rehearse(bench: Bench) -> dict[str, Any]:
+    """Build each arm once and run one step, so that what a process pays once is paid before anything is planned.
+
+    Returns:
+        what that took, for each arm.
+    """
+    found: dict[str, Any] = {}
+    for number, name in enumerate(ARMS):
+        bench.progress("rehearsal", number, len(ARMS))
+        arm = bench.fresh(name, REHEARSAL)
+        found[name] = {"build_ms": bench.build_ms[name, REHEARSAL], "first_step_ms": bench.start_up(arm, 1)[0]}
+        bench.drop(arm)
+    bench.progress("rehearsal", len(ARMS), len(ARMS))
+    note = "the first arm of a process also pays what the process pays once; do not compare these two"
+    return {**found, "note": note}
+
+
+def _remarks(bench: Bench, answers: Answers, start_up: dict[str, Any], design: str) -> list[str]:
+    """What a reader of the verdict has to know beside it."""
+    told = [answers.outputs["note"]] if "note" in answers.outputs else []
+    if design == PAIRS:
+        told += [
+            f"arm {name} was not steady after its warm-up in {start_up[name]['not_steady']} of "
+            f"{bench.replicates} replicates (cap reached): its times may still fall"
+            for name in ARMS
+            if start_up[name]["not_steady"]
+        ]
+        told += [
+            f"arm {name} made a loader with {workers_of(bench, answers.loaders[name])[0]} workers, and the scenario's "
+            "boundary leaves reading out: if the step reads from it, say read = true, or the queues refill meanwhile"
+            for name in ARMS
+            if answers.loaders[name] and workers_of(bench, answers.loaders[name])[0]
+        ]
+    elif not any(answers.loaders.values()) and bench.scenario.conditions.loader_workers is None:
+        told.append(
+            "no torch DataLoader was observed, and the scenario states no loader_workers: steps were counted as if "
+            "batches came one by one"
+        )
+    return told
+
+
+def _plan_report(bench: Bench, plan: PairsPlan | WholePlan, answers: Answers) -> dict[str, Any]:
+    lengths = [pair.steps for one in plan.pairs for pair in one] if isinstance(plan, PairsPlan) else [plan.steps]
+    return {
+        **{name: value for name, value in msgspec.to_builtins(plan).items() if name != "pairs"},
+        "replicates": bench.replicates,
+        "budget_s": bench.budget_s,
+        "took_s": round(bench.clock() - bench.began_s, 3),
+        "steps_per_block": [min(lengths), max(lengths)],
+        "loader_workers": {
+            name: workers_of(bench, answers.loaders[name])[0] if answers.loaders[name] else None for name in ARMS
+        },
+    }
+
+
+def _compiled_since(before: int | None, meter: Meter) -> int | None:
+    now = meter.compilations()
+    return None if now is None else now - (before or 0)
+
+
+def _build(arm: Build | str) -> Build:
+    if not isinstance(arm, str):
+        return arm
+    from stepprof_lab import workload
+
+    return workload.load(arm)
+
+
+def _device(asked: str | TimedDevice) -> TimedDevice:
+    if not isinstance(asked, str):
+        return asked
+    from stepprof_lab import devices
+
+    return devices.choose(asked)
+
+
+def _check_arguments(replicates: int, budget_s: float, margin: float, output_steps: int) -> None:
+    for name, value, right, expected in (
+        ("replicates", replicates, replicates >= 2, "at least 2, because an interval needs a spread"),
+        ("budget_s", budget_s, 0 < budget_s < math.inf, "a number of seconds above 0"),
+        ("margin", margin, 0 <= margin < 1, "a share from 0 to below 1 (0.01 is 1 %)"),
+        ("output_steps", output_steps, output_steps >= 2, "at least 2, because an update shows in the second step"),
+    ):
+        if not right:
+            raise StepprofError(f"{name} = {value!r}", expected, "choose another value")
+
+
+def _refuse_many_processes() -> None:
+    size = os.environ.get("WORLD_SIZE", "1")
+    if size.isdecimal() and int(size) > 1:
+        raise StepprofError(
+            f"a comparison in one of {size} processes (WORLD_SIZE={size})",
+            "one process that does the steps alone",
+            "start it without torchrun",
+        )

@@ -334,7 +334,7 @@ def profile(
     interpretation, record = records.read(captured.trace, origin="live")
     write_pictures(html, None, interpretation=interpretation, record=record)
     if as_json:
-        print_json({"trace": str(captured.trace), "record": captured.record})
+        print_json(records.Profiled(trace=str(captured.trace), record=captured.record))
         return
     from stepprof_lab.report.text import show_analysis, show_captured
 
@@ -430,15 +430,11 @@ def demo(device: str, out: Path | None, as_json: bool, plain: bool) -> None:
     with drawn(progress_console(), plain=plain) as progress:
         found = run.run(device=device, out=out, progress=progress)
     if as_json:
-        print_json(found)
+        print_json(found.summary)
         return
-    from stepprof_lab.report.text import show_analysis, show_validation
+    from stepprof_lab.report.text import show_demo
 
-    console = results()
-    show_analysis(found.analysis, console, plain=plain)
-    show_validation(found.validation, console, plain=plain)
-    click.echo(f"device: {found.device}")
-    click.echo(f"report: {found.report}")
+    show_demo(found, results(), plain=plain)
 
 
 # --- running it -----------------------------------------------------------------------------------------------------

@@ -65,6 +65,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The same in the trace's own text, under ``stepprof_lab``."""
 
 
+class Profiled(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a capture lies, and its record: the JSON of ``stepprof profile``."""
+
+    trace: str
+    """Path of the trace; the record lies beside it."""
+    record: Record
+
+
 def stem_of(trace: Path) -> str:
     """The trace's name without ``.json`` or ``.json.gz``."""
     name = trace.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import msgspec
 from stepprof_lab.errors import NotAvailable, StepprofError
 from stepprof_lab.files import write_new
 from stepprof_lab.progress import Progress, silent
-from stepprof_lab.trace.model import Analysis
-from stepprof_lab.validate.model import Validation
+from stepprof_lab.record import Record
+from stepprof_lab.trace.model import Analysis, Regime
+from stepprof_lab.validate.model import Validation, Verdict
 
 HERE = Path(__file__).resolve().parent
 SCENARIO = HERE / "digits.toml"
@@ -24,14 +26,28 @@ BUDGET_S = 25.0
 NEEDED = {"torch": "torch", "sklearn": "scikit-learn", "PIL": "Pillow"}
 
 
-class Demo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the demo found, and where it wrote it."""
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo found in short, and where the whole of it lies: the JSON of ``stepprof demo``."""
 
     device: str
+    regime: Regime
+    findings: list[str]
+    """Ids, by the largest share of the step first."""
+    verdict: Verdict
+    ratio: float | None
+    interval: tuple[float, float] | None
     trace: str
     record: str
+    validation: str
     report: str
-    validation_file: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Demo:
+    """Everything that the demo found."""
+
+    summary: Summary
+    record: Record
     analysis: Analysis
     validation: Validation
 
@@ -89,12 +105,17 @@ def run(*, device: str = "auto", out: Path | None = None, progress: Progress = s
         validation=validation,
     )
     write_new(report, drawn.encode(), "report")
-    return Demo(
+    analysis = interpretation.analysis
+    summary = Summary(
         device=chosen.sentence,
+        regime=analysis.regime,
+        findings=[finding.id for finding in analysis.findings],
+        verdict=validation.verdict,
+        ratio=validation.ratio,
+        interval=validation.interval,
         trace=str(captured.trace),
         record=str(captured.record_path),
+        validation=str(kept),
         report=str(report),
-        validation_file=str(kept),
-        analysis=interpretation.analysis,
-        validation=validation,
     )
+    return Demo(summary, captured.record, analysis, validation)

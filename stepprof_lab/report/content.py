@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 OPERATORS_SHOWN = 8
 """Operators on a screen; the page and the JSON have them all."""
 
+MORE = "--html FILE draws it, --json has every value with its evidence"
+
 
 @dataclasses.dataclass(frozen=True)
 class Series:
@@ -63,6 +65,7 @@ def of_analysis(analysis: Analysis, record: Record | None = None) -> list[Table 
     parts.append(tables.operators(analysis, OPERATORS_SHOWN))
     if analysis.notes:
         parts.append(numbered("note", "Notes", analysis.notes))
+    parts.append(tables.pairs("more", "", [("More", MORE)]))
     return parts
 
 
@@ -84,16 +87,19 @@ def findings(found: Sequence[Finding]) -> list[Table]:
 
 
 def finding(number: int, one: Finding) -> Table:
-    """Observation, hypothesis, next check, how much it could explain, and the evidence."""
-    rows = [
+    """Observation, hypothesis, next check and how much it could explain."""
+    return tables.pairs(f"finding.{number}", f"Finding {number}", finding_rows(one))
+
+
+def finding_rows(one: Finding) -> list[tuple[str, str]]:
+    """The parts of a finding; the page and the JSON have its evidence too."""
+    return [
         ("Id", words.visible(one.id)),
         ("Observation", words.prose(one.observation)),
         ("Hypothesis", words.prose(one.hypothesis)),
         ("Next check", words.prose(one.next_check)),
-        ("At most", words.explains(one.share_of_step)),
+        ("Share", words.explains(one.share_of_step)),
     ]
-    rows += [(f"Evidence {name}", text) for name, text in words.flat(one.evidence)]
-    return tables.pairs(f"finding.{number}", f"Finding {number}", rows)
 
 
 def numbered(key: str, title: str, sentences: Iterable[str]) -> Table:
@@ -143,8 +149,48 @@ def of_validation(validation: Validation, scenario: Scenario | None = None) -> l
     if validation.replicate_ratios:
         ratios = " ".join(words.ratio(r) for r in validation.replicate_ratios)
         parts.append(tables.pairs("replicates", "Replicates", [("after / before in each", ratios)]))
-    parts += free_parts(validation)
+    parts.append(tables.pairs("beside", "Beside the verdict", beside(validation)))
+    parts.append(tables.pairs("more", "", [("More", MORE)]))
     return parts
+
+
+def beside(validation: Validation) -> list[tuple[str, str]]:
+    """Outputs, start-up and what disturbed the run, one line each."""
+    return [
+        ("Outputs", outputs_in_words(validation.outputs)),
+        ("First step", first_steps_in_words(validation.startup)),
+        ("Load", load_in_words(validation.noise)),
+    ]
+
+
+def outputs_in_words(outputs: Mapping[str, Any]) -> str:
+    """How the outputs of the two arms agree."""
+    agreement = outputs.get("agreement")
+    if agreement is None:
+        return f"{words.NOT_OBSERVED}: they were not compared to the end"
+    over = f"over {words.counted(int(outputs.get('steps', 0)), 'step')} ({words.value(outputs.get('compared', []))})"
+    if agreement == "bitwise":
+        return f"equal bit by bit {over}"
+    largest = outputs.get("largest_absolute_difference")
+    by = words.NOT_OBSERVED if largest is None else words.value(largest)
+    return f"{words.prose(str(agreement))} {over}; largest absolute difference {by}"
+
+
+def first_steps_in_words(startup: Mapping[str, Any]) -> str:
+    """The first step of each arm, which is in none of the times."""
+    firsts = [(arm, (startup.get(arm) or {}).get("first_step_ms")) for arm in ("before", "after")]
+    seen = [f"{words.duration(1e3 * ms)} {arm}" for arm, ms in firsts if ms is not None]
+    return f"{', '.join(seen)}; in none of the times above" if seen else words.NOT_OBSERVED
+
+
+def load_in_words(noise: Mapping[str, Any]) -> str:
+    """How loaded the machine was, where that could be read."""
+    parts = []
+    if noise.get("cpu_pressure_share") is not None:
+        parts.append(f"some task waited for a processor {words.percent(noise['cpu_pressure_share'])} of the time")
+    if noise.get("load_at_start"):
+        parts.append(f"load {noise['load_at_start'][0]:.2f} at the start on {noise.get('processors')} processors")
+    return "; ".join(parts) or words.NOT_OBSERVED
 
 
 def free_parts(validation: Validation) -> list[Table]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
+from stepprof_lab.demo.run import Summary
 from stepprof_lab.doctor import Diagnosis
-from stepprof_lab.record import Record
+from stepprof_lab.record import Profiled, Record
 from stepprof_lab.scenario import Scenario
 from stepprof_lab.trace.model import Analysis, GpuNotObserved, GpuObserved
 from stepprof_lab.validate.model import Validation
@@ -29,12 +30,14 @@ TYPES: Mapping[str, Any] = {
     "validate": Validation,
     "doctor": Diagnosis,
     "record": Record,
+    "profile": Profiled,
+    "demo": Summary,
     "scenario": Scenario,
 }
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The schema of one result: read, validate, doctor, record or scenario."""
+    """The schema of one result, by its name in `TYPES`."""
     made = _of_analysis() if name == "read" else msgspec.json.schema(TYPES[name])
     title = f"stepprof_lab {name}"
     return {"$schema": DIALECT, "title": title, **made}

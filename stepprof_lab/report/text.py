@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from stepprof_lab.report import content, words
+from stepprof_lab.report import content, story, words
 from stepprof_lab.report.content import Series
 from stepprof_lab.report.drawing import longest_near
 from stepprof_lab.report.plain import lines
@@ -60,6 +60,11 @@ def show_diagnosis(diagnosis: Any, console: Console, *, plain: bool = False) -> 
     from stepprof_lab.doctor import facts
 
     show(content.of_diagnosis(diagnosis, facts(diagnosis)), console, plain=plain)
+
+
+def show_demo(demo: Any, console: Console, *, plain: bool = False) -> None:
+    """Draw what the demo did, in the order of the way of working."""
+    show(story.of_demo(demo), console, plain=plain)
 
 
 def show(parts: Iterable[Table | Series], console: Console, *, plain: bool = False) -> None:

@@ -255,7 +255,7 @@ def validation(ratio: float = 0.27, *, outlier: bool = True) -> Validation:
         interval=(ratio * 0.96, ratio * 1.05),
         margin=0.01,
         smallest_effect_seen=0.043,
-        outputs={"compared": "bitwise", "steps": 5, "equal": True, "largest_difference": 0.0},
+        outputs={"compared": ["returned values", "state"], "steps": 5, "agreement": "bitwise"},
         startup={
             "before": {"first_step_ms": 182.0, "steps_until_steady": 9},
             "after": {"first_step_ms": 62.0, "steps_until_steady": 4},
@@ -283,7 +283,12 @@ def not_comparable() -> Validation:
         verdict="not comparable",
         design="whole arms in random order",
         margin=0.01,
-        outputs={"equal": False, "first_different_step": 1, "largest_absolute": 0.25},
+        outputs={
+            "compared": ["returned values"],
+            "steps": 5,
+            "agreement": "different",
+            "largest_absolute_difference": 0.25,
+        },
         startup={},
         reasons=["The outputs differ at step 1 by 0.25, and the scenario gives no tolerance."],
         noise={},

@@ -194,7 +194,8 @@ def test_a_verdict_with_its_numbers(samples: Any) -> None:
     assert "0.259 to 0.284 (95 %, over replicates)" in drawn
     assert "The median disagrees: it does not see the stalls." in drawn
     assert "16 blocks, 192 step times, nothing deleted" in drawn
-    assert "before.first_step_ms 182" in drawn
+    assert "equal bit by bit over 5 steps" in drawn
+    assert "182.000 ms before" in drawn
 
 
 def test_arms_that_cannot_be_compared_have_no_ratio(samples: Any) -> None:
@@ -205,7 +206,9 @@ def test_arms_that_cannot_be_compared_have_no_ratio(samples: Any) -> None:
     assert facts["ratio"] == "not observed: nothing was timed"
     assert facts["question"] == "Is compute waiting for data?"
     assert "interval" not in facts
-    assert facts["outputs.largest_absolute"] == "0.25"
+    assert facts["beside.outputs"].startswith("different over 5 steps")
+    assert facts["beside.outputs"].endswith("largest absolute difference 0.25")
+    assert facts["beside.load"] == "not observed"
 
 
 def test_a_capture_says_what_it_holds_and_how_to_go_on(samples: Any) -> None:

@@ -1,0 +1,119 @@
+"""Which operators the host spent its time in: calls, total, self, and the device work that they launched.
+
+- **Total** (``cpu_sum_us``) adds the calls with their children: a sum, not an elapsed time.
+- **Self** takes away the direct children: operators, annotations and runtime calls that start while the call is the
+  innermost span open on its thread (`stepprof_lab.trace.intervals.nesting`). A child that ends after its parent
+  counts up to the parent's end.
+- ``gpu_sum_us`` adds the device events that were launched inside the calls on their own thread. A wrapper counts
+  what its inner operators launched, so these sums must not be added over operators.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import UNSET
+
+from stepprof_lab.trace import intervals
+from stepprof_lab.trace.model import OperatorTimes
+from stepprof_lab.trace.reader import Kind
+from stepprof_lab.trace.steps import is_step, us
+
+if TYPE_CHECKING:
+    from stepprof_lab.trace.intervals import Int64
+    from stepprof_lab.trace.reader import Int32, Trace
+    from stepprof_lab.trace.steps import DeviceWork
+
+MAX_SHAPES = 20
+"""Distinct shapes that are listed for an operator; the last entry says how many more there are."""
+
+
+def operator_times(trace: Trace, device: DeviceWork) -> list[OperatorTimes]:
+    """The contract's numbers for each operator over the whole trace, by self time, largest first."""
+    rows = trace.of(Kind.OPERATOR)
+    rows = rows[~is_step(trace)[trace.name_id[rows]]]
+    if not len(rows):
+        return []
+    names = trace.name_id[rows]
+    calls = np.bincount(names, minlength=len(trace.names))
+    total = _sums(names, (trace.end - trace.start)[rows], len(trace.names))
+    own = _sums(names, _self_times(trace)[rows], len(trace.names))
+    on_device = _sums(names, _launched_inside(trace, rows, device), len(trace.names))
+    shapes = _shapes(trace, rows)
+    present = np.flatnonzero(calls)
+    order = present[np.argsort(-own[present], kind="stable")]
+    return [
+        OperatorTimes(
+            name=trace.names[i],
+            calls=int(calls[i]),
+            cpu_sum_us=us(total[i]),
+            cpu_self_us=us(own[i]),
+            gpu_sum_us=us(on_device[i]) if len(device) else UNSET,
+            shapes=shapes.get(i, UNSET),
+        )
+        for i in order.tolist()
+    ]
+
+
+def _sums(groups: Int32, values: Int64, count: int) -> Int64:
+    """Integer sums a group: a bincount with weights would go through doubles."""
+    sums = np.zeros(count, dtype=np.int64)
+    np.add.at(sums, groups, values)
+    return sums
+
+
+def _self_times(trace: Trace) -> Int64:
+    """Self time of each host span, in ns; 0 for the other events."""
+    own = trace.end - trace.start
+    host = trace.of(Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME)
+    for rows in by_lane(trace, host):
+        start, end = trace.start[rows], trace.end[rows]
+        parent, _ = intervals.nesting(start, end)
+        child = np.flatnonzero(parent >= 0)
+        inside = np.minimum(end[child], end[parent[child]]) - start[child]
+        np.subtract.at(own, rows[parent[child]], inside)
+    return own
+
+
+def by_lane(trace: Trace, rows: Int64) -> list[Int64]:
+    """The rows apart by thread or stream, in the order in which these appear; the file's order within each."""
+    order = np.argsort(trace.lane_id[rows], kind="stable")
+    ordered = rows[order]
+    cuts = np.flatnonzero(np.diff(trace.lane_id[ordered])) + 1
+    return [part for part in np.split(ordered, cuts) if len(part)]
+
+
+def _launched_inside(trace: Trace, rows: Int64, device: DeviceWork) -> Int64:
+    """For each call: summed duration of the device events launched inside it on its thread, in ns."""
+    sums = np.zeros(len(trace), dtype=np.int64)
+    linked = np.flatnonzero(device.linked)
+    lane_of_launch = trace.lane_id[device.launch_row[linked]]
+    for calls in by_lane(trace, rows):
+        here = linked[lane_of_launch == trace.lane_id[calls[0]]]
+        here = here[np.argsort(device.launched_at[here], kind="stable")]
+        at = device.launched_at[here]
+        upto = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(device.end[here] - device.start[here])))
+        first = np.searchsorted(at, trace.start[calls], side="left")
+        last = np.searchsorted(at, trace.end[calls], side="left")
+        sums[calls] = upto[np.maximum(last, first)] - upto[first]
+    return sums[rows]
+
+
+def _shapes(trace: Trace, rows: Int64) -> dict[int, list[str]]:
+    """The distinct shapes of each operator, most frequent first; operators without any are left out."""
+    rows = rows[trace.shape_id[rows] >= 0]
+    pairs = np.stack((trace.name_id[rows], trace.shape_id[rows]))
+    if not pairs.size:
+        return {}
+    distinct, counts = np.unique(pairs, axis=1, return_counts=True)
+    found: dict[int, list[str]] = {}
+    for i in np.argsort(-counts, kind="stable").tolist():
+        found.setdefault(int(distinct[0, i]), []).append(trace.shapes[int(distinct[1, i])])
+    return {name: _shortened(shapes) for name, shapes in found.items()}
+
+
+def _shortened(shapes: list[str]) -> list[str]:
+    if len(shapes) <= MAX_SHAPES:
+        return shapes
+    return [*shapes[:MAX_SHAPES], f"and {len(shapes) - MAX_SHAPES} more"]

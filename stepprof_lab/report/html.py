@@ -27,6 +27,8 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 
 OPERATORS_IN_VIEW = 20
 
+WHERE_IN_VIEW = ("cpu", "cpus_allowed", "torch", "driver", "python", "system", "load_average", "threads_intra")
+
 
 class _Section(NamedTuple):
     ident: str
@@ -203,9 +205,10 @@ def _where(environment: Mapping[str, Any] | None, record: Record | None) -> _Sec
     if not environment:
         return None
     seen = {name: value for name, value in environment.items() if name != "not_observed"}
-    facts = tables.flat("environment", "Environment", seen)
     device = [("device used", words.prose(record.device))] if record else []
-    return _section("where", "Where it ran", [markup.definitions([*device, *facts.rows])])
+    first = [(name, words.value(seen[name])) for name in WHERE_IN_VIEW if name in seen]
+    whole = markup.folded("Everything about where it ran", [markup.definitions(tables.flat("", "", seen).rows)])
+    return _section("where", "Where it ran", [markup.definitions([*device, *first]), whole])
 
 
 def _approach(record: Record | None) -> _Section | None:
@@ -274,7 +277,7 @@ def _bars(analysis: Analysis) -> str:
     if not analysis.labels or longest <= 0:
         return ""
     unit = words.unit_for([longest])
-    rows = [("steps, summed", whole), *((name, times.cpu_us) for name, times in analysis.labels.items())]
+    rows = [("all active steps", whole), *((name, times.cpu_us) for name, times in analysis.labels.items())]
     drawn = "".join(markup.bar(words.shorten(name, 80), us / longest, unit.text(us)) for name, us in rows)
     return f'<div class="bars" aria-hidden="true">{drawn}</div>'
 

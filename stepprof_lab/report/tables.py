@@ -234,7 +234,8 @@ def conditions(scenario: Scenario, observed: Mapping[str, Any] | None = None) ->
             stated, how = (seen.pop(name), "observed") if name in seen else (None, NOT_KNOWN)
         elif name in seen:
             was = seen.pop(name)
-            how = how if was == stated else f"{how}; during the capture: {words.value(was)}"
+            agreed = how if how == "observed" else "stated, and observed"
+            how = agreed if was == stated else f"{how}; during the capture: {words.value(was)}"
         rows.append([name.replace("_", " "), words.value(stated) if stated is not None else "not known", how])
     rows += [[name.replace("_", " "), text, "observed"] for name, text in words.flat(seen)]
     columns = (Column("condition", "condition"), Column("value", "value"), Column("known", "how it is known"))

@@ -302,7 +302,7 @@ def _agreement(active: ActiveWait, mean: ApproachWait | None) -> list[str]:
         f"waiting for input: {active.share * 100:.1f} % of the active steps, {mean.share * 100:.1f} % of the approach"
     )
     if abs(active.share - mean.share) <= AGREES_WITHIN:
-        return [f"{both}: they agree"]
+        return [f"{both}: both show the wait"]
     return [f"{both}: they differ, so two active steps do not stand for the steady loop"]
 
 

@@ -116,7 +116,9 @@ def test_without_workers_the_active_steps_decide(build, read):
 
 def test_agreement_of_the_approach_is_said(build, read):
     agreeing = read(window(build, 400), approach=approach([0.4], 0.6, workers=0)).analysis
-    assert any("40.0 % of the active steps, 40.0 % of the approach: both show the wait" in note for note in agreeing.notes)
+    assert any(
+        "40.0 % of the active steps, 40.0 % of the approach: both show the wait" in note for note in agreeing.notes
+    )
     differing = read(window(build, 400), approach=approach([0.01], 0.99, workers=0)).analysis
     assert any("they differ" in note for note in differing.notes)
     assert only(differing).evidence["decided_by"] == "active steps"

@@ -6,13 +6,17 @@ that a report never calls an AMD GPU by the wrong name. torch is imported by the
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
 import platform
 import re
+import signal
+import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -36,10 +40,31 @@ _ACTIVITY: dict[GpuVendor, str] = {"cuda": "CUDA", "rocm": "CUDA", "xpu": "XPU"}
 _VENDOR_NAME: dict[GpuVendor, str] = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel"}
 
 
+@contextlib.contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Let a Ctrl-C wait until an import is done: torch and numpy cannot be imported again where one was cut in two."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    try:
+        before = signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
+    except ValueError:  # not in the main interpreter
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+    if arrived:
+        raise KeyboardInterrupt
+
+
 def import_torch() -> Any | None:
     """The torch module, or None where there is none that can be imported. The only place that looks for torch."""
     try:
-        import torch
+        with interrupts_deferred():
+            import torch
     except (ImportError, OSError):  # OSError: a library of an installed torch is missing or broken
         return None
     return torch
@@ -289,7 +314,7 @@ def _torch_or_refuse(given: str) -> Any:
         raise NotAvailable(
             f"{given}, and torch {why_no_torch()}",
             "torch, which runs the steps",
-            "install the extra run: pip install 'stepprof-lab[run]'",
+            "install PyTorch 2.6 or newer (the extra run of this package, or your own build)",
         )
     return torch
 

@@ -209,7 +209,7 @@ def _no_torch(situation: _Situation) -> Blocker | None:
     return Blocker(
         id="no-torch",
         what=f"torch {devices.why_no_torch()}",
-        todo="install the extra run: pip install 'stepprof-lab[run]'",
+        todo="install PyTorch 2.6 or newer (the extra run of this package, or your own build)",
     )
 
 

@@ -69,7 +69,34 @@ def take_name(temporary: Path, path: Path, what: str) -> None:
             raise name_is_taken(path, what) from None
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
+
+
+def _remove(temporary: Path) -> None:
+    """Remove it if it is there; that it cannot be (a read-only disk) must not hide why it came to this."""
+    with contextlib.suppress(OSError):
+        temporary.unlink()
+
+
+def demand_new_name(path: Path, what: str) -> None:
+    """Refuse a name that is taken, or in a directory that cannot be made or written; nothing stays behind.
+
+    For work that takes long: what can be known to fail is refused before it.
+    """
+    made = [parent for parent in path.absolute().parents if not parent.exists()]
+    try:
+        with new_file(path, what) as probe:
+            raise _Probed(probe)
+    except _Probed:
+        pass
+    finally:
+        for parent in made:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+
+
+class _Probed(Exception):
+    """The name could be written."""
 
 
 @contextlib.contextmanager
@@ -83,13 +110,14 @@ def new_file(path: Path, what: str) -> Iterator[Path]:
     Raises:
         StepprofError: the name is taken, the directory cannot be made or written, the disk is full.
     """
-    if path.exists():
-        raise name_is_taken(path, what)
-    make_directory(path.parent)
     temporary: Path | None = None
     try:
+        if path.exists():
+            raise name_is_taken(path, what)
+        make_directory(path.parent)
         # Not tempfile.mkstemp: its files are readable by their owner alone, a result should be as any new file.
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        # Not made of its name either: a name may be as long as names may be.
+        temporary = path.parent / f".{secrets.token_hex(8)}.part"
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield temporary
         take_name(temporary, path, what)
@@ -101,7 +129,7 @@ def new_file(path: Path, what: str) -> Iterator[Path]:
         ) from error
     finally:
         if temporary is not None:
-            temporary.unlink(missing_ok=True)
+            _remove(temporary)
 
 
 def write_new(path: Path, data: bytes, what: str) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from stepprof_lab.errors import StepprofError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
@@ -101,3 +103,8 @@ class Step:
     run: Callable[[], Any]
     state: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     samples: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a number of samples that no rate can be made of."""
+        if self.samples is not None and self.samples < 1:
+            raise StepprofError(f"Step(samples={self.samples!r})", "1 or more, or None", "give the samples of a step")

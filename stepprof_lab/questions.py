@@ -236,7 +236,7 @@ def answer(given: Mapping[str, str], ask: Ask | None = None, *, observed: Mappin
     answers.update(seen)
     reason = _reason_against(answers)
     if reason:
-        raise StepprofError(reason, "answers that fit each other", "correct that flag, see `stepprof new --help`")
+        raise StepprofError(reason, "answers that can be used together", "correct that flag, see `stepprof new --help`")
     if ask is None:
         _refuse_missing(answers)
     else:

@@ -53,6 +53,8 @@ def parse(spec: str) -> Spec:
     if path.exists():
         return Spec(path, "build")
     file, colon, name = spec.rpartition(":")
+    if colon and not name:
+        return Spec(Path(file), "build")
     if colon and (file.endswith(".py") or (name.isidentifier() and len(file) > 1)):
         return Spec(Path(file), name)
     return Spec(path, "build")
@@ -122,11 +124,11 @@ def run_step(step: Step, number: int, wanted: int | None = None) -> Any:
         # What a generator makes of a StopIteration that escapes inside it (PEP 479).
         if isinstance(error.__cause__, StopIteration):
             raise _ended(number, wanted) from error
-        raise _raised(f"step {number} of the workload", error, _file_of(step)) from error
+        raise _raised(f"step {number + 1} of the workload", error, _file_of(step)) from error
     except (StepprofError, KeyboardInterrupt, GeneratorExit):
         raise
     except (Exception, SystemExit) as error:
-        raise _raised(f"step {number} of the workload", error, _file_of(step)) from error
+        raise _raised(f"step {number + 1} of the workload", error, _file_of(step)) from error
 
 
 @contextlib.contextmanager

@@ -21,14 +21,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
-import re
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepprof_lab import files, workload
 from stepprof_lab import scenario as scenarios
-from stepprof_lab import workload
 from stepprof_lab.capturing import ranks
 from stepprof_lab.capturing.approach import LIMIT_S
 from stepprof_lab.capturing.plan import Plan, checked_name, refuse
@@ -92,7 +90,7 @@ def capture(
         raise StepprofError(f"begin = {begin}", "a step's number, 0 or more", "count the steps from 0")
     plan = Plan(
         scenario=_scenario(scenario, kind=kind, boundary=boundary, unit=unit, seed=seed),
-        trace=checked_name(Path(trace)),
+        trace=checked_name(Path(trace)).absolute(),
         device=device,
         options=options,
         begin=begin,
@@ -139,12 +137,14 @@ def profile_workload(
     """
     plan = Plan(
         scenario=scenario,
-        trace=(out or _new_directory(name or scenario.question)) / "trace.json.gz",
+        trace=(out or files.run_directory(name or scenario.question)).absolute() / "trace.json.gz",
         device=device,
         options={"record_shapes": record_shapes, "profile_memory": profile_memory, "with_stack": with_stack},
         approach_limit_s=approach_limit_s,
         traced_ranks=None if traced_ranks is None else frozenset(traced_ranks),
     )
+    # Before the file is run: most files import torch, and where there is none that is what has to be said.
+    choose(device)
     build = workload.load(spec)
     if ranks.place() is not None:
         step, plan = _built_by_all(build, plan, shared_out=out is not None)
@@ -182,15 +182,6 @@ def _scenario(given: Scenario | Path | str, **inline: Any) -> Scenario:
     if isinstance(given, Path) or given.endswith(".toml"):
         return scenarios.load(Path(given))
     return scenarios.inline(given, **inline)
-
-
-def _new_directory(words: str) -> Path:
-    slug = "-".join(re.findall(r"[a-z0-9]+", words.lower()))[:40].strip("-") or "capture"
-    base = Path("runs") / f"{slug}-{time.strftime('%Y%m%d-%H%M%S')}"
-    path, number = base, 2
-    while path.exists():
-        path, number = base.with_name(f"{base.name}-{number}"), number + 1
-    return path
 
 
 def _seeded(build: Callable[[str], Step], plan: Plan) -> Step:

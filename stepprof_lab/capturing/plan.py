@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,13 +56,12 @@ def refuse(plan: Plan) -> Device:
     device.activities()
     refuse_other_profiler()
     where = ranks.place()
+    _refuse_strange_ranks(plan.traced_ranks, where)
     if is_traced(plan, where):
         trace = ranks.with_rank(plan.trace, where)
-        files.make_directory(trace.parent)
         for path, what in ((trace, "trace"), (record.record_path(trace), "record")):
-            if path.exists():
-                raise files.name_is_taken(path, what)
-        _refuse_unwritable(trace)
+            files.demand_new_name(path, what)
+        files.make_directory(trace.parent)
     return device
 
 
@@ -92,16 +89,13 @@ def rejected_name(trace: Path) -> Path:
         number += 1
 
 
-def _refuse_unwritable(trace: Path) -> None:
-    """A directory can exist and not be writable; only writing tells."""
-    probe = trace.with_name(f".{trace.name}.{secrets.token_hex(4)}.part")
-    try:
-        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    except OSError as error:
+def _refuse_strange_ranks(traced: frozenset[int] | None, where: ranks.Place | None) -> None:
+    """Ranks that are not there would be traced by nobody."""
+    size = where.world_size if where else 1
+    strange = sorted(rank for rank in traced or () if not 0 <= rank < size)
+    if strange:
         raise StepprofError(
-            f"directory {str(trace.parent)!r} cannot be written ({error.strerror or error})",
-            "a directory that can be written",
-            "choose another directory",
-        ) from error
-    finally:
-        probe.unlink(missing_ok=True)
+            f"rank {', '.join(map(str, strange))} is to be traced",
+            f"ranks from 0 to {size - 1}" if where else "no ranks: this is one process, not under torchrun",
+            "name ranks that run",
+        )

@@ -59,7 +59,7 @@ def demand_packages() -> None:
         raise NotAvailable(
             f"the demo without {', '.join(missing)}",
             "the packages of the extra 'demo'",
-            "run: python -m pip install 'stepprof-lab[demo]' (or: make demo)",
+            "run make demo in the project's directory, or: python -m pip install -e '.[demo]'",
         )
 
 

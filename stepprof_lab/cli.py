@@ -6,7 +6,9 @@ import is imported by the verb that needs it, so that ``--help`` answers at once
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import sys
 import traceback
 from pathlib import Path
@@ -16,11 +18,13 @@ import click
 
 from stepprof_lab import __version__
 from stepprof_lab.errors import AnswerIsNo, StepprofError
+from stepprof_lab.terminal import absolute, notice, print_json, progress_console, results, shown, users_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from rich.console import Console
+    from stepprof_lab.scenario import Scenario
+    from stepprof_lab.validate.model import Validation
 
 INTERRUPTED = 130
 """What a shell expects of a command that Ctrl-C ended."""
@@ -72,38 +76,15 @@ def stepprof() -> None:
 # --- small things that several verbs share --------------------------------------------------------------------------
 
 
-def results() -> Console:
-    """The console for results."""
-    from rich.console import Console
+def fresh(what: str, *paths: Path | None) -> None:
+    """Refuse names that are taken or cannot be written before the long work begins, not after it."""
+    from stepprof_lab.files import demand_new_name
 
-    return Console(highlight=False, soft_wrap=False)
-
-
-def progress_console() -> Console:
-    """The console for progress and notices."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
-
-
-def print_json(value: Any) -> None:
-    """One JSON object on stdout and nothing else."""
-    from stepprof_lab.report.json import to_json
-
-    click.echo(to_json(value).rstrip("\n"))
-
-
-def notice(text: str) -> None:
-    """A line on stderr."""
-    click.echo(text, err=True)
-
-
-def fresh_page(path: Path | None) -> None:
-    """Refuse a report's name that is taken before the long work begins, not after it."""
-    from stepprof_lab.files import name_is_taken
-
-    if path is not None and path.exists():
-        raise name_is_taken(path, "report")
+    given = [path.absolute() for path in paths if path is not None]
+    if len(set(given)) < len(given):
+        raise StepprofError(f"{what} {str(given[0])!r} twice", "different names", "choose another name for one of them")
+    for path in given:
+        demand_new_name(path, what)
 
 
 class Share(click.ParamType[float]):
@@ -151,7 +132,7 @@ PATH = click.Path(path_type=Path)
 # --- the verbs ------------------------------------------------------------------------------------------------------
 
 
-@stepprof.command()
+@stepprof.command(short_help="What can be measured here, and what stands in the way.")
 @click.option("--require", type=click.Choice(["gpu"]), help="Exit 3 where GPU activity cannot be collected.")
 @click.option("--probe/--no-probe", default=True, help="Make a probe capture in a child process (default: yes).")
 @usual(json=True)
@@ -170,20 +151,41 @@ def doctor(require: Literal["gpu"] | None, probe: bool, as_json: bool, plain: bo
         room.demand_gpu(diagnosis)
 
 
-@stepprof.command()
-@click.argument("trace", type=PATH)
+@stepprof.command(short_help="Interpret a trace of torch.profiler.")
+@click.argument("traces", type=PATH, nargs=-1, required=True, metavar="TRACE...")
+@click.option("--compare", "other", type=PATH, metavar="OTHER", help="What changed from TRACE to OTHER; no verdict.")
 @click.option("--html", type=PATH, metavar="FILE", help="Write a self-contained page.")
 @click.option("--svg", type=PATH, metavar="FILE", help="Write the timeline as a picture.")
+@click.option("--brief", is_flag=True, help="A few lines of Markdown to share: redacted, at most 60 lines.")
 @usual(json=True)
-def read(trace: Path, html: Path | None, svg: Path | None, as_json: bool, plain: bool) -> None:
+def read(
+    traces: tuple[Path, ...],
+    other: Path | None,
+    html: Path | None,
+    svg: Path | None,
+    brief: bool,
+    as_json: bool,
+    plain: bool,
+) -> None:
     """Interpret a trace of torch.profiler (.json or .json.gz), ours or anyone's.
 
     Where the record of a capture lies beside the trace, its question heads the report. Works without torch.
+    Several traces are the ranks of one job: one of each rank, in any order.
     """
     from stepprof_lab import record as records
 
-    fresh_page(html)
-    fresh_page(svg)
+    fresh("report", html, svg)
+    if len(traces) > 1:
+        demand(not brief and other is None, f"{len(traces)} traces with --compare or --brief", "one trace")
+        read_ranks(traces, html, svg, as_json=as_json, plain=plain)
+        return
+    (trace,) = traces
+    if brief:
+        read_briefly(trace, alone=other is None and html is None and svg is None and not as_json)
+        return
+    if other is not None:
+        read_beside(trace, other, html, svg, as_json=as_json, plain=plain)
+        return
     interpretation, record = records.read(trace)
     write_pictures(html, svg, interpretation=interpretation, record=record)
     if as_json:
@@ -192,6 +194,63 @@ def read(trace: Path, html: Path | None, svg: Path | None, as_json: bool, plain:
         from stepprof_lab.report.text import show_analysis
 
         show_analysis(interpretation.analysis, results(), record=record, plain=plain)
+
+
+def demand(holds: bool, given: str, expected: str) -> None:
+    """Refuse forms of a verb that do not go together."""
+    if not holds:
+        raise StepprofError(given, expected, "run it once for each")
+
+
+def read_ranks(traces: Sequence[Path], html: Path | None, svg: Path | None, *, as_json: bool, plain: bool) -> None:
+    """Several ranks of one job beside each other."""
+    from stepprof_lab import job
+    from stepprof_lab.files import write_new
+
+    found = job.read(traces, picture=html is not None or svg is not None)
+    if svg is not None and found.timeline is not None:
+        from stepprof_lab.report.svg import timeline_svg
+
+        write_new(svg, timeline_svg(found.timeline).encode(), "picture")
+        notice(f"picture: {shown(svg)}")
+    if html is not None:
+        from stepprof_lab.report.ranks_page import page
+
+        write_new(html, page(found).encode(), "report")
+        notice(f"report: {shown(html)}")
+    if as_json:
+        print_json(found.ranks)
+    else:
+        from stepprof_lab.report.text import show_ranks
+
+        show_ranks(found.ranks, results(), plain=plain)
+
+
+def read_briefly(trace: Path, *, alone: bool) -> None:
+    """A reading to share: made from a copy that gives nothing away."""
+    from stepprof_lab import sharing
+    from stepprof_lab.report.brief import brief
+
+    if not alone:
+        raise StepprofError("--brief with another form", "--brief alone", "run read twice")
+    click.echo(brief(*sharing.read_shareable(trace)), nl=False)
+
+
+def read_beside(trace: Path, other: Path, html: Path | None, svg: Path | None, *, as_json: bool, plain: bool) -> None:
+    """What changed from one trace to another; a page or a picture is of the first, the page with the comparison."""
+    from stepprof_lab import pairing
+    from stepprof_lab import record as records
+
+    difference = pairing.compare(trace, other)
+    if html is not None or svg is not None:
+        interpretation, record = records.read(trace)
+        write_pictures(html, svg, interpretation=interpretation, record=record, difference=difference)
+    if as_json:
+        print_json(difference)
+    else:
+        from stepprof_lab.report.text import show_difference
+
+        show_difference(difference, results(), plain=plain)
 
 
 def write_pictures(html: Path | None, svg: Path | None, **parts: Any) -> None:
@@ -204,12 +263,12 @@ def write_pictures(html: Path | None, svg: Path | None, **parts: Any) -> None:
         interpretation = parts["interpretation"]
         picture = timeline_svg(interpretation.timeline, findings=interpretation.analysis.findings)
         write_new(svg, picture.encode(), "picture")
-        notice(f"picture: {svg}")
+        notice(f"picture: {shown(svg)}")
     if html is not None:
         from stepprof_lab.report.html import page
 
         write_new(html, page(**parts).encode(), "report")
-        notice(f"report: {html}")
+        notice(f"report: {shown(html)}")
 
 
 def taking_questions(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -238,16 +297,14 @@ def new(scenario: Path, workload: str | None, device: str, plain: bool, **flags:
     """
     from stepprof_lab import questions
     from stepprof_lab import scenario as room
-    from stepprof_lab.files import name_is_taken
 
-    if scenario.exists():
-        raise name_is_taken(scenario, "scenario")
+    fresh("scenario", scenario)
     given = {name: as_answer(value) for name, value in flags.items() if value is not None}
     observed = observe(workload, device) if workload else {}
     ask = asking(plain=plain) if sys.stdin.isatty() else None
     room.save(questions.answer(given, ask, observed=observed), scenario)
     click.echo(f"scenario: {scenario}")
-    click.echo(f"next: stepprof profile {scenario} {workload or 'FILE'}")
+    click.echo(f"next: stepprof profile {shlex.join([str(scenario), workload or 'FILE'])}")
 
 
 def as_answer(value: Any) -> str:
@@ -260,9 +317,10 @@ def observe(spec: str, device: str) -> dict[str, str]:
     from stepprof_lab import devices, questions, workload
     from stepprof_lab.capturing.observe import observing
 
-    step = workload.build(spec, devices.choose(device).torch_device)
-    with observing(step) as seen:
-        workload.run_step(step, 0)
+    with users_code():
+        step = workload.build(spec, devices.choose(device).torch_device)
+        with observing(step) as seen:
+            workload.run_step(step, 0)
     return questions.from_observation(seen)
 
 
@@ -281,7 +339,7 @@ def asking(*, plain: bool) -> Callable[[Any, str | None], str]:
     return ask
 
 
-@stepprof.command()
+@stepprof.command(short_help="Capture four labelled steps of a workload.")
 @click.argument("scenario", type=PATH)
 @click.argument("workload", metavar="FILE[:NAME]")
 @click.option("--device", default="auto", help=f"Where to run it: {DEVICES} (default: auto, the best one present).")
@@ -311,35 +369,42 @@ def profile(
     from stepprof_lab import record as records
     from stepprof_lab import scenario as room
     from stepprof_lab.capturing import profile_workload
+    from stepprof_lab.files import run_directory
     from stepprof_lab.report.progress import drawn
 
-    fresh_page(html)
+    fresh("report", html)
     traced = None if ranks is None else rank_numbers(ranks)
-    asked = room.load(scenario)
-    with drawn(progress_console(), plain=plain) as progress:
+    asked, html = room.load(scenario), absolute(html)
+    where = (out or run_directory(scenario.stem)).absolute()
+    with drawn(progress_console(), plain=plain) as progress, users_code():
         captured = profile_workload(
             asked,
             workload,
             device=device,
-            out=out,
-            name=scenario.stem,
+            out=where,
             record_shapes=options["shapes"],
             profile_memory=options["memory"],
             with_stack=options["stacks"],
             traced_ranks=traced,
             progress=progress,
         )
-    if captured is None:
+    # Of several ranks that are traced one speaks, or their reports would run into each other.
+    if captured is None or not speaks_for_all(captured.record.rank, traced):
         return
     interpretation, record = records.read(captured.trace, origin="live")
     write_pictures(html, None, interpretation=interpretation, record=record)
     if as_json:
-        print_json(records.Profiled(trace=str(captured.trace), record=captured.record))
+        print_json(records.Profiled(trace=str(shown(captured.trace)), record=captured.record))
         return
     from stepprof_lab.report.text import show_analysis, show_captured
 
-    show_captured(captured.record, console := results(), trace=captured.trace, plain=plain)
-    show_analysis(interpretation.analysis, console, record=record, plain=plain)
+    show_captured(captured.record, console := results(), trace=shown(captured.trace), plain=plain)
+    show_analysis(interpretation.analysis, console, plain=plain)
+
+
+def speaks_for_all(rank: int | None, traced: list[int] | None) -> bool:
+    """Whether this rank prints: alone, or the lowest of those that are traced."""
+    return rank is None or rank == min(traced or [0])
 
 
 def rank_numbers(text: str) -> list[int]:
@@ -352,7 +417,7 @@ def rank_numbers(text: str) -> list[int]:
         ) from None
 
 
-@stepprof.command()
+@stepprof.command(short_help="Compare two workloads outside the profiler.")
 @click.argument("scenario", type=PATH)
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
@@ -381,16 +446,15 @@ def validate(
     Both start from the same state and must give the same outputs. Exit 4 where they cannot be compared.
     """
     from stepprof_lab import scenario as room
-    from stepprof_lab.files import name_is_taken
+    from stepprof_lab.files import run_directory
     from stepprof_lab.report.progress import drawn
     from stepprof_lab.validate import compare
     from stepprof_lab.validate.keep import keep
 
-    fresh_page(html)
-    if out is not None and out.exists():
-        raise name_is_taken(out, "validation")
-    asked = room.load(scenario)
-    with drawn(progress_console(), plain=plain) as progress:
+    asked, html = room.load(scenario), absolute(html)
+    kept = (out or run_directory(scenario.stem) / "validation.json").absolute()
+    fresh("report", html, kept)
+    with drawn(progress_console(), plain=plain) as progress, users_code():
         validation = compare(
             before,
             after,
@@ -401,15 +465,10 @@ def validate(
             margin=margin,
             progress=progress,
         )
-    kept = keep(validation, out, name=scenario.stem)
-    notice(f"raw values: {kept}")
-    write_pictures(html, None, scenario=asked, validation=validation)
-    if as_json:
-        print_json(validation)
-    else:
-        from stepprof_lab.report.text import show_validation
-
-        show_validation(validation, results(), scenario=asked, plain=plain)
+    with showing_first(lambda: show_verdict(validation, asked, as_json=as_json, plain=plain)):
+        keep(validation, kept)
+        notice(f"raw values: {shown(kept)}")
+        write_pictures(html, None, scenario=asked, validation=validation)
     if validation.verdict == "not comparable":
         raise AnswerIsNo(
             f"two arms that are not comparable ({validation.reasons[0]})",
@@ -418,7 +477,71 @@ def validate(
         )
 
 
-@stepprof.command()
+@contextlib.contextmanager
+def showing_first(show: Callable[[], None]) -> Iterator[None]:
+    """Keep results, then show them; where they cannot be kept they are shown all the same, above the error."""
+    try:
+        yield
+    finally:
+        show()
+
+
+def show_verdict(validation: Validation, asked: Scenario, *, as_json: bool, plain: bool) -> None:
+    """Print a validation."""
+    if as_json:
+        print_json(validation)
+        return
+    from stepprof_lab.report.text import show_validation
+
+    show_validation(validation, results(), scenario=asked, plain=plain)
+
+
+@stepprof.command(short_help="Show what a trace gives away, and write a copy without it.")
+@click.argument("trace", type=PATH)
+@click.option("--out", type=PATH, metavar="FILE", help="The copy (default: <trace>.shared.json.gz beside the trace).")
+@click.option("--yes", is_flag=True, help="Ask nothing; what cannot be judged is taken out.")
+@click.option(
+    "--keep",
+    multiple=True,
+    type=click.Choice(["labels", "operators", "kernels", "threads", "inputs"]),
+    help="Keep these as they are, but for secrets; may be given several times.",
+)
+@click.option("--drop", multiple=True, type=click.Choice(["shapes", "stacks"]), help="Take these out as well.")
+@usual(json=True)
+def share(
+    trace: Path,
+    out: Path | None,
+    yes: bool,
+    keep: tuple[str, ...],
+    drop: tuple[str, ...],
+    as_json: bool,
+    plain: bool,
+) -> None:
+    """Write a copy of TRACE, and of its record, that gives away no person, machine, path or moment.
+
+    The copy gives the same numbers and findings. Names stay where all of their words are public; at a terminal the
+    others are asked about, elsewhere they are replaced.
+    """
+    from stepprof_lab import sharing
+    from stepprof_lab.report.shared import of_shared
+    from stepprof_lab.report.text import show
+    from stepprof_lab.trace.redact import Choices
+
+    fresh("copy", out)
+    choices = Choices(drop=frozenset(drop))
+    reviewed = sharing.review(trace, choices, keep)
+    if sys.stdin.isatty() and not yes:
+        show(of_shared(reviewed.shared), progress_console(), plain=plain)
+        reviewed = sharing.review(trace, sharing.asked(reviewed, choices, click.confirm), keep)
+        click.confirm("Write the copy?", abort=True, err=True)
+    shared = sharing.write(reviewed, out)
+    if as_json:
+        print_json(shared)
+    else:
+        show(of_shared(shared), results(), plain=plain)
+
+
+@stepprof.command(short_help="All of it on a small real training loop.")
 @click.option("--device", default="auto", help=f"Where to run: {DEVICES} (default: auto, the best one present).")
 @click.option("--out", type=PATH, metavar="DIR", help="Where everything goes (default: a new one below runs/).")
 @usual(json=True)
@@ -446,6 +569,12 @@ def explain(error: click.ClickException) -> StepprofError:
     return StepprofError(error.format_message().rstrip("."), f"the arguments of {command}", f"see {command} --help")
 
 
+def silence_stdout() -> None:
+    """Nothing more can be written there; what is still buffered must not fail once more when the program ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def report_error(error: StepprofError) -> int:
     """Print the one line, then what belongs under it; returns the exit code."""
     notice(f"stepprof: error: {error}")
@@ -469,6 +598,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     try:
         result = stepprof.main(given, prog_name="stepprof", standalone_mode=False)
+        sys.stdout.flush()
     except StepprofError as error:
         if debug:
             traceback.print_exc()
@@ -483,8 +613,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of a pipe went away (| head): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_stdout()
         return 0
+    except SystemExit as error:
+        return report_error(
+            StepprofError(f"the program was told to end ({error.code})", "a verb that ends by itself", "see --debug")
+        )
+    except OSError as error:
+        if debug:
+            traceback.print_exc()
+        silence_stdout()
+        return report_error(
+            StepprofError(
+                f"{error.filename or 'stdout'!r} cannot be used ({error.strerror or error})",
+                "a path that can be read or written, and room for what is written",
+                "check it and try again",
+            )
+        )
     except Exception as error:
         if debug:
             traceback.print_exc()

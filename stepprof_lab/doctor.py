@@ -98,9 +98,10 @@ def examine(require: Literal["gpu"] | None = None, *, probe: bool = True) -> Dia
         probe: whether to make a probe capture in a child process (some seconds, at most 120).
     """
     torch = devices.import_torch()
+    # The child goes first: a GPU in exclusive mode admits one process, and to choose it can already be to hold it.
+    seen = probe_capture("auto") if torch is not None and (probe or require == "gpu") else None
     device, trouble = _chosen() if torch is not None else (None, None)
-    # The child goes first: a GPU in exclusive mode admits one process, and `describe` makes this process use it.
-    seen = probe_capture(device) if device is not None and (probe or require == "gpu") else None
+    seen = None if seen is None or device is None else seen.of(device)
     here = surroundings.describe(device)
     situation = _Situation(
         torch=torch,

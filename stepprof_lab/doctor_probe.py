@@ -30,6 +30,9 @@ PROBE_TIMEOUT_S = 120.0
 RESULT = "result.json"
 """Name of the file, in the probe's directory, that holds what was seen; written whole, or not at all."""
 
+CHOSEN = "chosen.json"
+"""Name of the file that holds which device the child took, written before it captures."""
+
 DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 """What counts as a device event. The mirror of an annotation on the device (gpu_user_annotation) is none."""
 
@@ -41,7 +44,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """What the probe capture in a child process showed."""
 
     device: str
-    """The device in words."""
+    """The device in words; empty where the child ended before it had chosen one."""
     on_gpu: bool
     ran: bool
     """Whether the child captured, wrote a trace and ended well."""
@@ -58,16 +61,29 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     stderr: list[str] = []
     """Last lines of what the child said, the profiler's routine messages left out."""
 
+    def of(self, device: Device) -> Probe:
+        """The same, where the child did not come to say its device: it chooses as this process does."""
+        if self.device:
+            return self
+        return msgspec.structs.replace(self, device=device.sentence, on_gpu=device.is_gpu)
 
-def probe_capture(device: Device, timeout_s: float = PROBE_TIMEOUT_S) -> Probe:
-    """Make a tiny capture in a child process; its crash or its silence is a finding, not an error."""
+
+def probe_capture(asked: str = "auto", timeout_s: float = PROBE_TIMEOUT_S) -> Probe:
+    """Make a tiny capture in a child process; its crash or its silence is a finding, not an error.
+
+    The child chooses the device itself, so that this process need not have touched one.
+
+    Args:
+        asked: the device, as `stepprof_lab.devices.choose` takes it.
+        timeout_s: the child is ended after this many seconds.
+    """
     with tempfile.TemporaryDirectory(prefix="stepprof-doctor-", ignore_cleanup_errors=True) as directory:
-        ended, errors = run_child(device, directory, timeout_s)
-        result = Path(directory) / RESULT
-        seen = msgspec.json.decode(result.read_bytes()) if result.exists() else {}
+        ended, errors = run_child(asked, directory, timeout_s)
+        seen = _written(Path(directory) / RESULT)
+        chosen = _written(Path(directory) / CHOSEN)
     return Probe(
-        device=device.sentence,
-        on_gpu=device.is_gpu,
+        device=chosen.get("device", ""),
+        on_gpu=chosen.get("on_gpu", False),
         ran=bool(seen) and ended == "return code 0",
         ended=ended,
         categories=seen.get("categories", {}),
@@ -78,12 +94,17 @@ def probe_capture(device: Device, timeout_s: float = PROBE_TIMEOUT_S) -> Probe:
     )
 
 
-def run_child(device: Device, directory: str, timeout_s: float) -> tuple[str, str]:
+def _written(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(path.read_bytes()) if path.exists() else {}
+    return found
+
+
+def run_child(asked: str, directory: str, timeout_s: float) -> tuple[str, str]:
     """Run the probe in a child; returns how it ended, in words, and its stderr."""
     done: subprocess.CompletedProcess[bytes]
     try:
         done = subprocess.run(
-            _command(device, directory),
+            _command(asked, directory),
             cwd=directory,
             # Level 2 shows warnings: why CUPTI did not start is one, and the usual level keeps it back.
             env={**os.environ, "KINETO_LOG_LEVEL": "2"},
@@ -100,10 +121,8 @@ def run_child(device: Device, directory: str, timeout_s: float) -> tuple[str, st
     return _ending(done.returncode), done.stderr.decode("utf-8", "replace")
 
 
-def _command(device: Device, directory: str) -> list[str]:
+def _command(asked: str, directory: str) -> list[str]:
     """The child runs in its own empty directory, so that no file of the user's is imported in place of a module."""
-    index = device.torch_device.partition(":")[2]
-    asked = f"{device.vendor}:{index}" if device.is_gpu else "cpu"
     # This package goes to the end of the child's path: in front it could hide modules of the standard library.
     start = "import sys; sys.path.append(sys.argv[1]); from stepprof_lab.doctor_probe import main; main(*sys.argv[2:])"
     return [sys.executable, "-c", start, str(Path(__file__).resolve().parents[1]), asked, directory]
@@ -125,11 +144,10 @@ def _telling_lines(text: str, keep: int = 12) -> list[str]:
     return [line.replace(str(Path.home()), "~") for line in lines[-keep:]]
 
 
-def capture(asked: str, trace: Path) -> None:
+def capture(device: Device, trace: Path) -> None:
     """Capture four turns of a small matrix product on a device into ``trace``."""
     import torch
 
-    device = devices.choose(asked)
     activities = device.activities()
     x = torch.ones((_SIZE, _SIZE), device=device.torch_device)
     x @ x
@@ -162,9 +180,14 @@ def main(asked: str, directory: str) -> None:
     """Capture and write what was seen; an error of torch ends this process with its traceback, which is read too."""
     here = Path(directory)
     trace = here / "probe.json"
-    capture(asked, trace)
+    device = devices.choose(asked)
+    _write(here / CHOSEN, {"device": device.sentence, "on_gpu": device.is_gpu})
+    capture(device, trace)
     # Kernel names hold any bytes; the writer of the trace does not always make them valid UTF-8.
-    seen = read(json.loads(trace.read_text(encoding="utf-8", errors="replace")))
-    part = here / f"{RESULT}.part"
-    part.write_text(json.dumps(seen), encoding="utf-8")
-    part.replace(here / RESULT)
+    _write(here / RESULT, read(json.loads(trace.read_text(encoding="utf-8", errors="replace"))))
+
+
+def _write(path: Path, found: dict[str, Any]) -> None:
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(json.dumps(found), encoding="utf-8")
+    part.replace(path)

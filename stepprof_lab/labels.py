@@ -7,7 +7,8 @@ stay in a training loop for good.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+import threading
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from stepprof_lab.errors import StepprofError
 
@@ -44,6 +45,11 @@ class Recorder(Protocol):
 
 _recorder: Recorder | None = None
 
+_OpenRegions: TypeAlias = "dict[int, list[tuple[Recorder | None, object]]]"
+"""For each thread, the regions of one label object that are open: who listens, and its token; the newest last."""
+
+_opening = threading.Lock()
+
 
 def set_recorder(recorder: Recorder | None) -> Recorder | None:
     """Let a recorder listen to labels from now on (None: nobody does); returns the one before it."""
@@ -62,18 +68,17 @@ class label:  # noqa: N801 - reads as a word of the language: with label("read_b
             (``label("lecture_batch_cpu", role="read")``).
     """
 
-    __slots__ = ("_recorder", "_token", "name", "role")
+    __slots__ = ("_open", "name", "role")
 
     def __init__(self, name: str, role: Role | None = None) -> None:
         self.name = name
         self.role = role
-        self._recorder: Recorder | None = None
+        self._open: _OpenRegions | None = None
 
     def __enter__(self) -> label:
         recorder = _recorder
-        if recorder is not None:
-            self._token = recorder.enter(self.name, self.role)
-            self._recorder = recorder
+        if recorder is not None or self._open is not None:
+            self._begin(recorder)
         return self
 
     def __exit__(
@@ -82,10 +87,30 @@ class label:  # noqa: N801 - reads as a word of the language: with label("read_b
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._open is not None:
+            self._end(self._open)
+
+    def _begin(self, recorder: Recorder | None) -> None:
+        # One object may be open several times: inside itself, and in several threads.
+        token = None if recorder is None else recorder.enter(self.name, self.role)
+        with _opening:
+            if self._open is None:
+                self._open = {}
+            self._open.setdefault(threading.get_ident(), []).append((recorder, token))
+
+    def _end(self, regions: _OpenRegions) -> None:
+        mine = regions.get(threading.get_ident())
+        if not mine:
+            return
         # The recorder that saw the beginning sees the end, even where another one took over in between.
-        if self._recorder is not None:
-            self._recorder.exit(self._token)
-            self._recorder = None
+        recorder, token = mine.pop()
+        if not mine:
+            with _opening:
+                del regions[threading.get_ident()]
+                if not regions:
+                    self._open = None
+        if recorder is not None:
+            recorder.exit(token)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -96,6 +96,49 @@ def is_bearer_value(word: str) -> bool:
     return len(value) >= 20 or any(c.isdigit() for c in value)
 
 
+def is_given_value(text: str) -> bool:
+    """Whether what follows the key's ``=`` is there, or what follows its colon holds letters and digits.
+
+    After a colon comes prose as well ("the secret: measure first").
+    """
+    separator, value = _key_and_value(text)
+    return separator == "=" or _mixes(value)
+
+
+def is_token_value(text: str) -> bool:
+    """Whether what follows "token" looks drawn by chance: models have tokens too (``pad_token: 50256``)."""
+    _, value = _key_and_value(text)
+    pieces = re.findall("[A-Z]?[a-z]+|[A-Z]+|[0-9]+", value)
+    return _mixes(value) and (
+        len(pieces) >= 0.3 * len(value) or (_HEX.fullmatch(value) is not None and is_random_hex(value))
+    )
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    """The separator after a key, and the value without its quotes."""
+    _, separator, value = re.split("([=:])", text, maxsplit=1)
+    return separator, value.strip(" \t\r\n\"',;")
+
+
+def _mixes(value: str) -> bool:
+    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+def is_address(text: str) -> bool:
+    """Whether ``x@y.z`` is an address, and not an operator with its type or device (``conv2d@bf16.fast``)."""
+    name, _, rest = text.rpartition("@")[2].partition(".")
+    return _FIELD_WORD.fullmatch(name) is None or rest.lower() in _USUAL_ENDINGS or "." in rest
+
+
+_HEX = re.compile("[0-9A-Fa-f]+")
+_FIELD_WORD = re.compile(
+    r"(?:bf|fp|tf|bfloat|float|int|uint|f|i|u|mxfp|nf)(?:4|8|16|32|64|128)\w{0,8}|half|double|amp"
+    r"|cpu|gpu|cuda|hip|rocm|xpu|mps|sm_?\d{2,3}\w?|gfx\d{1,4}\w?",
+    re.IGNORECASE,
+)
+_USUAL_ENDINGS = frozenset({"com", "org", "net", "edu", "gov", "io", "ai", "dev"})
+
+
 def is_personal(path: str) -> bool:
     """Whether the last part of a home directory's path names a person."""
     return re.split(r"[\\/]", path)[-1].lower() not in {"shared", "public", "default", "all users"}
@@ -103,6 +146,8 @@ def is_personal(path: str) -> bool:
 
 # A user's name in a path. It begins with a letter or digit, so that $USER, <name>, * and ... are not taken for one.
 _NAME = r"""\w[^\s/\\:"'`<>|*?,;()\[\]{}]{0,63}"""
+# Between a key and its value, as in a shell, in YAML and in JSON.
+_GIVEN = r"""["']?\s{0,3}[=:]\s{0,3}["']?"""
 _SLASH = r"[\\/]{1,2}"
 
 FORMS: tuple[Form, ...] = (
@@ -113,10 +158,17 @@ FORMS: tuple[Form, ...] = (
     Form(
         "password",
         re.compile(
-            r"(?<![A-Za-z])(?:password|passwd|api[_-]?key|secret[_-]?key|access[_-]?token|auth[_-]?token)"
-            r"\s{0,3}=\s{0,3}\S{6,256}",
+            r"(?<![A-Za-z])(?:password|passwd|passphrase|(?:api|access|private|secret(?:[_-]?access)?)[_-]?key"
+            r"|(?:access|auth|api|refresh|session)[_-]?token|client[_-]?secret|account[_-]?key)"
+            rf"{_GIVEN}\S{{6,256}}",
             re.IGNORECASE,
         ),
+        is_given_value,
+    ),
+    Form(
+        "password",
+        re.compile(rf"(?<![A-Za-z])(?:token|secret){_GIVEN}[\w.~+/=-]{{8,256}}", re.IGNORECASE),
+        is_token_value,
     ),
     Form("access token", re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----")),
     Form(
@@ -143,6 +195,7 @@ FORMS: tuple[Form, ...] = (
         re.compile(
             r"(?<![\w.%+-])[\w.%+-]{1,64}@(?!self\.)[\w-]{1,63}(?:\.[\w-]{1,63}){0,8}\.[^\W\d_]{2,24}(?![\w(-])"
         ),
+        is_address,
     ),
     Form(
         "home directory",  # Also below other directories (/nfs/home/x), but not within a web address or relative path.

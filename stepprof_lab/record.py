@@ -84,7 +84,7 @@ def stem_of(trace: Path) -> str:
 
 def record_path(trace: Path) -> Path:
     """Where the record of a trace lies: ``trace.json.gz`` has ``trace.record.json`` beside it."""
-    return trace.with_name(f"{stem_of(trace)}.record.json")
+    return trace.parent / f"{stem_of(trace)}.record.json"
 
 
 def encode(record: Record) -> bytes:
@@ -198,12 +198,25 @@ def _notes(record: Record) -> list[str]:
         notes.append(f"recorded with {', '.join(on)}: that takes time inside the window, so the steps are longer")
     if record.approach.cut:
         notes.append(f"the approach is shorter than wanted: {record.approach.cut_reason}")
+    if record.observed.get("loader_read_in_another_thread"):
+        notes.append(
+            "another thread read from a loader: it hands batches on by a queue of its own, and how many of them were "
+            "ready before the window is not known"
+        )
+    if elsewhere := record.observed.get("labels_in_other_threads"):
+        notes.append(_elsewhere(elsewhere, {label.name for label in record.labels}))
     if record.observed.get("loader_iterators_made_in_window"):
         notes.append(
             "a loader's iterator was made inside the window: its start-up (of workers too) is in the steps; "
             "make it before the window"
         )
     return notes
+
+
+def _elsewhere(names: list[str], also_here: set[str]) -> str:
+    """Labels of other threads: the profiler records the steps' own thread alone, and so does the approach."""
+    said = ", ".join(f"{name!r}" + (" (there as well)" if name in also_here else "") for name in names)
+    return f"labels that ran in another thread than the steps, where nothing records them: {said}"
 
 
 def _digest(trace: Path) -> str | None:

@@ -59,10 +59,9 @@ def users_code() -> Iterator[None]:
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        yield
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
     finally:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
         os.dup2(kept, 1)
         os.close(kept)
         os.chdir(here)

@@ -116,7 +116,7 @@ def test_doctor_speaks_of_no_gpu_where_none_is(stepprof: Run) -> None:
     assert stepprof("doctor", "--require", "gpu").code == 3
 
 
-@pytest.mark.parametrize("verb", [[], ["read"], ["profile"], ["validate"], ["new"], ["doctor"], ["demo"]])
+@pytest.mark.parametrize("verb", [[], ["read"], ["profile"], ["validate"], ["new"], ["doctor"], ["share"], ["demo"]])
 def test_help_imports_neither_torch_nor_numpy(verb: list[str]) -> None:
     code = (
         f"import sys; from stepprof_lab.cli import main; code = main([*{verb!r}, '--help']); "
@@ -331,7 +331,7 @@ def test_a_page_whose_name_is_taken_is_refused_before_the_work(
     [
         (["raed"], "read"),
         (["read"], "TRACE"),
-        (["read", "a", "b"], "b"),
+        (["read", "a", "b"], "'a' does not exist"),
         (["validate", "s.toml", "a.py", "b.py", "--margin", "much"], "margin"),
         (["validate", "s.toml", "a.py", "b.py", "--budget", "-3s"], "budget"),
         (["validate", "s.toml", "a.py", "b.py", "--replicates", "1"], "replicates"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,6 @@ import msgspec
 import pytest
 
 from stepprof_lab import devices, doctor, doctor_probe, environment
-from stepprof_lab.devices import Device
 from stepprof_lab.doctor import Diagnosis, demand_gpu, examine, facts
 from stepprof_lab.doctor_probe import Probe, probe_capture
 from stepprof_lab.environment import OthersOnGpu, SystemGpu
@@ -159,7 +159,7 @@ def test_without_torch_the_rest_is_told(quiet: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotAvailable, match="torch is not installed") as caught:
         demand_gpu(diagnosis)
     assert caught.value.exit_code == 3
-    assert "pip install" in caught.value.todo
+    assert "install PyTorch" in caught.value.todo
 
 
 PRIVILEGES = (
@@ -299,9 +299,6 @@ def test_a_quiet_machine_has_no_notes(quiet: pytest.MonkeyPatch) -> None:
     assert look(quiet, fake_torch(**NVIDIA), KERNEL).notes == []
 
 
-CPU = Device("cpu", "cpu", "a processor", why="as asked")
-
-
 def child(patch: pytest.MonkeyPatch, code: str) -> None:
     """Let the probe run other code; its directory is the child's working directory."""
     patch.setattr(doctor_probe, "_command", lambda *_: [sys.executable, "-c", code])
@@ -321,13 +318,13 @@ def child(patch: pytest.MonkeyPatch, code: str) -> None:
 )
 def test_a_child_that_ends_badly_is_a_finding(monkeypatch: pytest.MonkeyPatch, code: str, ended: str) -> None:
     child(monkeypatch, code)
-    probe = probe_capture(CPU)
+    probe = probe_capture("cpu")
     assert (probe.ran, probe.ended, probe.device_events) == (False, ended, None)
 
 
 def test_a_child_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     child(monkeypatch, "import time; time.sleep(60)")
-    probe = probe_capture(CPU, timeout_s=0.3)
+    probe = probe_capture("cpu", timeout_s=0.3)
     assert (probe.ran, probe.ended) == (False, "no end after 0.3 s")
 
 
@@ -336,7 +333,7 @@ def test_a_crash_after_the_result_is_still_a_crash(monkeypatch: pytest.MonkeyPat
         f"""open({doctor_probe.RESULT!r}, "w").write('{{"kernel": "gemm", "device_events": 1}}'); raise SystemExit(5)"""
     )
     child(monkeypatch, code)
-    probe = probe_capture(CPU)
+    probe = probe_capture("cpu")
     assert (probe.ran, probe.kernel, probe.ended) == (False, "gemm", "return code 5")
 
 
@@ -344,16 +341,16 @@ def test_what_the_child_says_is_kept_without_routine_and_home(monkeypatch: pytes
     said = ["STAGE:2025 x] Completed Stage: Warm Up", f"WARNING:2025 x] in {Path.home()}/lib", "", "USDT:2025 x] stop"]
     code = f"import sys; sys.stderr.write({chr(10).join(said)!r})"
     child(monkeypatch, code)
-    assert probe_capture(CPU).stderr == ["WARNING:2025 x] in ~/lib"]
+    assert probe_capture("cpu").stderr == ["WARNING:2025 x] in ~/lib"]
 
 
 def test_a_module_of_the_user_is_not_imported_by_the_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise SystemExit('the wrong torch')")
     monkeypatch.chdir(tmp_path)
-    ended, errors = doctor_probe.run_child(CPU, str(tmp_path / "away"), 60)
+    ended, errors = doctor_probe.run_child("cpu", str(tmp_path / "away"), 60)
     assert ended.startswith("could not be started")
     (tmp_path / "away").mkdir()
-    ended, errors = doctor_probe.run_child(CPU, str(tmp_path / "away"), 120)
+    ended, errors = doctor_probe.run_child("cpu", str(tmp_path / "away"), 120)
     assert ended == "return code 0", errors
     assert (tmp_path / "away" / doctor_probe.RESULT).exists()
 
@@ -378,14 +375,31 @@ def test_what_a_trace_of_a_gpu_holds() -> None:
     assert seen["categories"]["gpu_user_annotation"] == 1
 
 
-@pytest.mark.parametrize(
-    ("device", "asked"),
-    [
-        (CPU, "cpu"),
-        (Device("cuda", "cuda:1", "x"), "cuda:1"),
-        (Device("rocm", "cuda:0", "x"), "rocm:0"),
-        (Device("xpu", "xpu:0", "x"), "xpu:0"),
-    ],
-)
-def test_the_child_is_asked_for_the_same_device(device: Device, asked: str) -> None:
-    assert doctor_probe._command(device, "somewhere")[-2:] == [asked, "somewhere"]
+def test_the_child_has_used_the_gpu_before_this_process_touches_it(quiet: pytest.MonkeyPatch) -> None:
+    """In exclusive mode a GPU admits one process; to read a device's properties can already be to hold it."""
+    order: list[str] = []
+    torch = fake_torch(**NVIDIA)
+
+    def touched(name: str, value: Any) -> Callable[..., Any]:
+        return lambda *_: (order.append(name), value)[1]
+
+    torch.cuda.is_available = touched("this process", True)
+    torch.cuda.device_count = touched("this process", 1)
+    torch.cuda.get_device_properties = touched("this process", H200)
+    quiet.setattr(devices, "import_torch", lambda: torch)
+    quiet.setattr(doctor, "probe_capture", touched("the child", KERNEL))
+    assert examine("gpu").gpu_collectable == "yes"
+    assert (order[0], order.count("the child"), "this process" in order) == ("the child", 1, True)
+
+
+def test_the_child_says_which_device_it_took() -> None:
+    probe = probe_capture("cpu")
+    assert (probe.device, probe.on_gpu) == ("CPU, as asked", False)
+
+
+def test_of_a_child_that_ended_before_it_chose_the_device_is_told(quiet: pytest.MonkeyPatch) -> None:
+    died = Probe(device="", on_gpu=False, ran=False, ended="signal SIGSEGV")
+    diagnosis = look(quiet, fake_torch(**NVIDIA), died)
+    assert diagnosis.probe is not None
+    assert (diagnosis.probe.device, diagnosis.probe.on_gpu) == ("NVIDIA H200 (cuda:0)", True)
+    assert ids(diagnosis) == ["probe-failed"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -64,6 +66,53 @@ def test_one_label_object_may_be_used_again(listener: Listener) -> None:
         with region:
             pass
     assert [entry[0] for entry in listener.heard] == ["enter", "exit"] * 2
+
+
+def test_a_label_object_inside_itself_ends_each_region_with_its_own_token(listener: Listener) -> None:
+    numbers = itertools.count()
+    listener.enter = lambda name, role: next(numbers)  # type: ignore[method-assign]
+    region = label("same")
+    with region, region:
+        with region:
+            pass
+    with region:
+        pass
+    assert listener.heard == [("exit", token) for token in (2, 1, 0, 3)]
+
+
+def test_a_label_object_in_two_threads_ends_the_region_of_each(listener: Listener) -> None:
+    listener.enter = lambda name, role: threading.get_ident()  # type: ignore[method-assign]
+    listener.exit = lambda token: listener.heard.append(token == threading.get_ident())  # type: ignore[method-assign]
+    region, inside, leave = label("same"), threading.Event(), threading.Event()
+
+    def elsewhere() -> None:
+        with region:
+            inside.set()
+            assert leave.wait(20)
+
+    thread = threading.Thread(target=elsewhere)
+    with region:
+        thread.start()
+        assert inside.wait(20)
+    leave.set()
+    thread.join()
+    assert listener.heard == [True, True]
+    assert region._open is None
+
+
+@pytest.mark.parametrize("outer_is_heard", [True, False])
+def test_a_region_that_nobody_heard_begin_ends_no_other(listener: Listener, outer_is_heard: bool) -> None:
+    """A capture begins or ends between the two."""
+    region = label("same")
+    set_recorder(listener if outer_is_heard else None)
+    with region:
+        set_recorder(None if outer_is_heard else listener)
+        with region:
+            pass
+        listener.heard.append("after the inner one")
+    inner = [("enter", "same", None), ("exit", "same"), "after the inner one"]
+    outer = [("enter", "same", None), "after the inner one", ("exit", "same")]
+    assert listener.heard == (outer if outer_is_heard else inner)
 
 
 def test_a_recorder_that_refuses_a_name_leaves_nothing_open(listener: Listener) -> None:

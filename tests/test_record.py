@@ -179,7 +179,11 @@ def test_what_a_reader_has_to_know_is_in_the_notes() -> None:
                 cut=True,
                 cut_reason="30 s were over",
             ),
-            observed={"loader_iterators_made_in_window": 1},
+            observed={
+                "loader_read_in_another_thread": True,
+                "labels_in_other_threads": ["lecture", "prefetch"],
+                "loader_iterators_made_in_window": 1,
+            },
         )
     )
     notes = context.notes
@@ -189,7 +193,9 @@ def test_what_a_reader_has_to_know_is_in_the_notes() -> None:
     assert notes[1] == "the scenario says mode = eval, seen was train"
     assert "recorded with record_shapes, with_stack" in notes[2]
     assert "30 s were over" in notes[3]
-    assert "iterator was made inside the window" in notes[4]
+    assert "how many of them were ready before the window is not known" in notes[4]
+    assert notes[5].endswith("where nothing records them: 'lecture' (there as well), 'prefetch'")
+    assert "iterator was made inside the window" in notes[6]
 
 
 def test_a_capture_with_nothing_to_say_has_no_notes() -> None:

@@ -11,6 +11,10 @@ Three forms of one thing:
     with capture(scenario, trace=..., begin=100) as window:  # a trainer owns the loop
         trainer.fit(on_step_end=window.step)
 
+In the first two a loop that is left by ``break`` closes the window, where nothing but the loop holds its iterator.
+Where a name or a wrapper does (``tqdm(window.over(loader))``), use the window by ``with`` as in the third, and loop
+over it or over ``window.over(loader)`` inside.
+
 The steps are: an approach (see `stepprof_lab.capturing.approach`), then wait 1, warm-up 1, active 2, once. A capture
 that is not valid is kept as ``.rejected`` with its reasons and never under its own name; an interrupted one leaves
 nothing.

@@ -3,23 +3,26 @@
 A loader's workers deliver in bursts with a period of as many steps as there are workers, and the queue that they
 filled before the window hides the wait. Measured with 4 workers: the two active steps waited 0.2 ms (3 %) where the
 steady loop waited 15.3 ms (75 %). So a window is preceded by at least `LEAST_STEPS` steps and `PERIODS` such periods,
-and their times are kept.
+and their times are kept. Where the workers' queue still hides what the steady loop does (`stepprof_lab.trace.ahead`),
+the approach goes on, as long as the time limit and the loader's batches allow it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import threading
 import time
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
+
+from stepprof_lab.trace import ahead, waiting
 from stepprof_lab.trace.model import Approach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from stepprof_lab.capturing.loaders import LoaderWatch
     from stepprof_lab.capturing.names import LabelNames
     from stepprof_lab.labels import Role
 
@@ -28,6 +31,10 @@ PERIODS = 4
 LIMIT_S = 30.0
 KEPT_STEPS = 1000
 """Where a window begins late in a long training, only this many steps before it are timed."""
+SETTLING_STEPS = 10
+"""So many steady steps that wait, and two periods of the workers, settle that the loop waits."""
+SPARED_STEPS = 6
+"""An approach that goes on leaves the loader's batches for this many steps: the window, and a little more."""
 
 
 def wanted_steps(workers: int | None) -> int:
@@ -80,6 +87,7 @@ class StepClock:
     def enter(self, name: str, role: Role | None) -> object:
         """A label begins."""
         if threading.get_ident() != self._thread:
+            self._names.see_elsewhere(name)
             return None
         self._names.see(name, role)
         return self.enter_range(name)
@@ -94,6 +102,16 @@ class StepClock:
         else:
             region.depth += 1
         return name
+
+    @property
+    def open_names(self) -> list[str]:
+        """The regions that are open now."""
+        return list(self._open)
+
+    @property
+    def reading_names(self) -> set[str]:
+        """The labels that ran so far and that read the batch."""
+        return self._names.reading() & set(self.labels_ns)
 
     def exit(self, token: object) -> None:
         """A region ends."""
@@ -122,61 +140,6 @@ class StepClock:
             if len(series) < len(self.steps_ns):
                 series.append(0)
         self._this_step = {}
-
-
-class LoaderWatch:
-    """What is seen of torch's loaders: their ranges, their workers, and iterators that are made."""
-
-    def __init__(self) -> None:
-        self.ranges: list[str] = []
-        self.workers: int | None = None
-        self.iterators_made = 0
-
-    def read_from(self, iterator: Any) -> str:
-        """An iterator is read from: note it; returns the name that the profiler gives to this range."""
-        workers = getattr(iterator, "_num_workers", None)
-        if isinstance(workers, int):
-            self.workers = max(workers, self.workers or 0)
-        name = getattr(iterator, "_profile_name", None) or f"enumerate(DataLoader)#{type(iterator).__name__}.__next__"
-        if name not in self.ranges:
-            self.ranges.append(name)
-        return str(name)
-
-
-@contextlib.contextmanager
-def watching_loaders(watch: LoaderWatch, clock: Callable[[], StepClock | None]) -> Iterator[None]:
-    """Let every iterator of a torch ``DataLoader`` tell `watch` what it does, and time its reading by `clock`.
-
-    Reading is so timed without any label. torch has no hook for this: the method is replaced while it lasts.
-
-    Args:
-        watch: is told.
-        clock: gives the clock that runs now; None where the profiler times the reading itself.
-    """
-    # torch has no public name for "a loader's iterator"
-    base: Any = import_module("torch.utils.data.dataloader")._BaseDataLoaderIter  # noqa: SLF001
-    read, make = base.__next__, base.__init__
-
-    def timed_next(iterator: Any) -> Any:
-        name = watch.read_from(iterator)
-        running = clock()
-        if running is None:
-            return read(iterator)
-        token = running.enter_range(name)
-        try:
-            return read(iterator)
-        finally:
-            running.exit(token)
-
-    def counted_init(iterator: Any, *args: Any, **kwargs: Any) -> None:
-        watch.iterators_made += 1
-        make(iterator, *args, **kwargs)
-
-    base.__next__, base.__init__ = timed_next, counted_init
-    try:
-        yield
-    finally:
-        base.__next__, base.__init__ = read, make
 
 
 class ApproachRun:
@@ -209,19 +172,40 @@ class ApproachRun:
         self._limit_ns = int(limit_s * 1e9)
         self._limit_s = limit_s
         self._agreed: int | None = None
-        self._cut_reason: str | None = None
+        self._ready: list[int] = []
+        self._settled = True
         self.skipped = max(0, (begin or 0) - KEPT_STEPS)
         """Steps that run before the first one that is timed."""
 
     @property
     def workers(self) -> int | None:
-        """The loader's workers as seen, or else as stated."""
-        return self._stated_workers if self._watch.workers is None else self._watch.workers
+        """The workers of the loader that the step reads from, as seen or else as stated; None where it is not known.
+
+        What another thread reads, or what is read outside the labels that read, is not what the step may wait for.
+        """
+        watch = self._watch
+        if watch.workers is None:
+            return None if watch.read_elsewhere else self._stated_workers
+        surely = not watch.read_elsewhere and self.clock.reading_names <= watch.read_inside
+        return watch.workers if surely else None
+
+    @property
+    def least(self) -> int:
+        """How many steps it should have at the least."""
+        return wanted_steps(self.workers)
+
+    @property
+    def most(self) -> int:
+        """Steps after which a queue that was full before can hide no wait that would be reported."""
+        workers, prefetch = self.workers, self._watch.prefetch
+        if not workers or prefetch is None:
+            return self.least
+        return max(self.least, ahead.most_steps(workers * prefetch, waiting.INPUT_WAIT_SHARE / 2))
 
     @property
     def wanted(self) -> int:
         """How many steps it should have by what is known now."""
-        return wanted_steps(self.workers)
+        return self.least if self._settled or len(self.clock.steps_ns) < self.least else self.most
 
     @property
     def total(self) -> int:
@@ -230,12 +214,35 @@ class ApproachRun:
             return self._begin
         return self._agreed or self.wanted
 
+    def end_step(self) -> None:
+        """A step ends now: it is timed, and the loader is looked at."""
+        self.clock.end_step()
+        ready = self._watch.ready()
+        if ready is not None:
+            self._ready.append(ready)
+        if len(self.clock.steps_ns) >= self.least:
+            self._settled = self._is_settled()
+
+    def _is_settled(self) -> bool:
+        """Whether these steps tell if the loop waits for its loader, or more of them would tell no more."""
+        workers = self.workers
+        if not workers or self._watch.prefetch is None:
+            return True
+        read = waiting.Reading(self._watch.ranges, "loader")
+        mean, _ = waiting.approach_wait(self._so_far(), read, workers, None)
+        if mean is None or mean.at_most is None:
+            return False
+        if mean.share >= waiting.INPUT_WAIT_SHARE:
+            return mean.steps >= max(2 * workers, SETTLING_STEPS)
+        return mean.at_most < waiting.INPUT_WAIT_SHARE
+
     def affordable(self) -> int:
-        """How many steps fit into the time limit at the pace so far (at least one)."""
+        """How many steps fit into the time limit at the pace so far (at least one), and have batches."""
         done, spent_ns = len(self.clock.steps_ns), sum(self.clock.steps_ns)
         # The first step carries what happens once, so the pace is taken from the later ones.
         pace = sum(self.clock.steps_ns[1:]) / (done - 1) if done > 1 else max(spent_ns, 1)
-        return done + max(0, int((self._limit_ns - spent_ns) / max(pace, 1)))
+        in_time = done + max(0, int((self._limit_ns - spent_ns) / max(pace, 1)))
+        return min(in_time, max(self.least, done + self._spare_steps()))
 
     def agree(self, total: int) -> None:
         """Run exactly this many steps: under several ranks all run as many, or a collective would wait for ever."""
@@ -247,27 +254,42 @@ class ApproachRun:
             return steps_run >= self._begin
         if self._agreed is not None:
             return steps_run >= self._agreed
-        return steps_run >= self.wanted or (steps_run > 0 and self._out_of_time())
+        if steps_run >= self.wanted or (steps_run > 0 and self._out_of_time()):
+            return True
+        return steps_run >= self.least and not self._spare_steps()
 
     def _out_of_time(self) -> bool:
         return sum(self.clock.steps_ns) >= self._limit_ns
 
+    def _spare_steps(self) -> int:
+        """Steps for which the loader has batches beside those that the window needs; 0 where it does not say."""
+        left, done = self._watch.batches_left(), len(self.clock.steps_ns)
+        if left is None or not done:
+            return 0
+        return max(0, int(left / max(self._watch.reads / done, 1.0)) - SPARED_STEPS)
+
     def result(self) -> Approach:
         """What was measured."""
-        clock = self.clock
-        done, wanted = len(clock.steps_ns), self.wanted
-        reason = None
-        if done < wanted:
-            reason = (
-                f"the window was asked to begin at step {self._begin}"
-                if self._begin is not None
-                else f"{self._limit_s:g} s were over after {done} of {wanted} steps"
-            )
+        done, wanted = len(self.clock.steps_ns), self.wanted
+        reason = self._why_cut(done, wanted) if done < wanted else None
+        return msgspec.structs.replace(self._so_far(), wanted_steps=wanted, cut=reason is not None, cut_reason=reason)
+
+    def _why_cut(self, done: int, wanted: int) -> str:
+        if self._begin is not None:
+            return f"the window was asked to begin at step {self._begin}"
+        if self._out_of_time() or done < self.least or self._agreed is not None:
+            return f"{self._limit_s:g} s were over after {done} of {wanted} steps"
+        return f"after {done} of {wanted} steps the loader had no more batches to spare, or did not say how many"
+
+    def _so_far(self) -> Approach:
+        clock, watch = self.clock, self._watch
+        steps, workers = len(clock.steps_ns), self.workers
         return Approach(
             steps_ms=[ns / 1e6 for ns in clock.steps_ns],
             labels_ms={name: [ns / 1e6 for ns in series] for name, series in clock.labels_ns.items()},
-            loader_workers=self.workers,
-            wanted_steps=wanted,
-            cut=reason is not None,
-            cut_reason=reason,
+            loader_workers=workers,
+            wanted_steps=self.least,
+            loader_prefetch=watch.prefetch if workers else None,
+            loader_ready=self._ready if workers and len(self._ready) == steps else [],
+            loader_reads=watch.reads or None,
         )

@@ -7,6 +7,7 @@ is not plain travels under a stand-in and gets its own name back when the trace 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import unicodedata
@@ -37,6 +38,7 @@ class LabelNames:
     def __init__(self) -> None:
         self._roles: dict[str, Role | None] = {}
         self._travels_as: dict[str, str] = {}
+        self._elsewhere: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         return name in self._roles
@@ -62,6 +64,25 @@ class LabelNames:
                 )
             self._roles[name] = role
         return self._travels_as[name]
+
+    def see_elsewhere(self, name: str) -> None:
+        """Note that a label ran in another thread than the steps: neither a clock nor the profiler records it there.
+
+        A name that must not be shared is not kept, and not refused either: it goes nowhere.
+        """
+        with contextlib.suppress(StepprofError):
+            if name not in self._elsewhere:
+                _check(name)
+                self._elsewhere.add(name)
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """The labels that ran in other threads."""
+        return sorted(self._elsewhere)
+
+    def reading(self) -> set[str]:
+        """The labels that read the batch."""
+        return {name for name, role in self._roles.items() if (role or ROLE_OF_USUAL_NAME.get(name)) == "read"}
 
     def restore(self, trace: bytes) -> bytes:
         """Give the names that travelled under a stand-in their own names back in the text of a trace."""

@@ -1,8 +1,15 @@
-"""The steps of a window as an iterator, and how it notices that its loop was left."""
+"""The steps of a window as an iterator, and how it notices that its loop was left.
+
+Python tells an iterator nothing when its loop is left. Where the loop alone holds it, it ends there and then, and can
+see whether an error is on its way. Where a name or a wrapper (tqdm, a generator) holds it as well, it ends when that
+lets go of it, and nobody can tell any more how the loop was left: then nothing is kept. ``with capture(...) as window``
+knows both.
+"""
 
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import sys
 import types
@@ -13,6 +20,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from stepprof_lab.errors import StepprofError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepprof_lab.capturing.window import Window
 
 T = TypeVar("T")
@@ -20,6 +29,9 @@ T = TypeVar("T")
 
 class Turns(Generic[T]):
     """The steps of a window as an iterator; a loop that is left early closes the window.
+
+    Where something else than the loop holds it, the window stays open until that lets go of it, and what was recorded
+    of a window that is not complete is not kept. A window that is used by ``with`` does not depend on this.
 
     Args:
         window: what is captured.
@@ -33,23 +45,30 @@ class Turns(Generic[T]):
         self._ends_with_window = ends_with_window
         # Where the window is a context manager, its own end decides: several loops may share it.
         self._owns = not window.in_with
-        self._between_steps = False
+        self.in_step = False
+        """Whether a step of this loop has begun and not ended."""
+        self._held = False
+        self._loop: tuple[int, types.CodeType] | None = None
 
     def __iter__(self) -> Turns[T]:
         return self
 
     def __next__(self) -> T:
         window = self._window
+        self._held = _references(self) > _REFERENCES_OF_A_LOOP
+        self._loop = _identity(sys._getframe(1))  # noqa: SLF001 - the only way to the loop's own frame
+        window.drive(self)
         if not window.started:
             window.start()
-        elif self._between_steps:
-            window.step()
-        self._between_steps = True
+        elif self.in_step:
+            window.advance()
+        self.in_step = True
         if self._ends_with_window and window.closed:
             raise StopIteration
         try:
             return next(self._items)
         except StopIteration:
+            self.in_step = False
             if self._owns:
                 window.close()
             raise
@@ -61,13 +80,53 @@ class Turns(Generic[T]):
         window = self._window
         if not self._owns or window.closed or sys.is_finalizing() or os.getpid() != window.process:
             return
-        if _is_raising(sys._getframe(1)):  # noqa: SLF001 - the only way to the loop's own frame
+        frame = sys._getframe(1)  # noqa: SLF001 - the only way to the loop's own frame
+        raising = _is_raising(frame)
+        # A generator that is let go of ends by an error of its own, however the loop over it was left.
+        wrapped = raising and frame.f_code.co_flags & inspect.CO_GENERATOR
+        if self._held or wrapped or _identity(frame) != self._loop:
+            window.drop("something else than the loop held its iterator, so that nobody can tell how the loop was left")
+        elif raising:
             window.abandon()
-            return
+        else:
+            self._close()
+
+    def _close(self) -> None:
         try:
-            window.close()
+            self._window.close()
         except StepprofError as error:
-            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+            warnings.warn(str(error), RuntimeWarning, stacklevel=3)
+
+
+def _identity(frame: types.FrameType) -> tuple[int, types.CodeType]:
+    """What tells a frame from others without keeping it, and all that it holds, alive."""
+    return id(frame), frame.f_code
+
+
+def _references(iterator: object) -> int:
+    """How many references there are to an iterator, those of this call with them; where nobody counts, many."""
+    count: Callable[[object], int] | None = getattr(sys, "getrefcount", None)
+    return sys.maxsize if count is None else count(iterator)
+
+
+class _Counting:
+    """Counts the references to itself in the first turn of a loop."""
+
+    def __iter__(self) -> _Counting:
+        return self
+
+    def __next__(self) -> int:
+        return _references(self)
+
+
+def _references_of_a_loop() -> int:
+    for count in _Counting():
+        return count
+    raise AssertionError
+
+
+_REFERENCES_OF_A_LOOP = _references_of_a_loop()
+"""References to an iterator that a loop alone holds, in this version of Python."""
 
 
 def _is_raising(frame: types.FrameType) -> bool:

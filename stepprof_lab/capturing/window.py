@@ -15,9 +15,11 @@ import hashlib
 import itertools
 import os
 import secrets
+import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,8 +28,9 @@ import msgspec
 
 from stepprof_lab import __version__, environment, record
 from stepprof_lab.capturing import observe, ranks
-from stepprof_lab.capturing.approach import ApproachRun, LoaderWatch, StepClock, watching_loaders
+from stepprof_lab.capturing.approach import ApproachRun, StepClock
 from stepprof_lab.capturing.checks import Seen, examine
+from stepprof_lab.capturing.loaders import LoaderWatch, watching_loaders
 from stepprof_lab.capturing.names import LabelNames
 from stepprof_lab.capturing.plan import OPTIONS, Plan, is_traced, refuse, rejected_name
 from stepprof_lab.capturing.session import FIRST_ACTIVE, SCHEDULE, TURNS, Session
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _one_at_a_time = threading.Lock()
+_being_made: weakref.ref[Window] | None = None
+"""The window that holds the lock."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +79,7 @@ class WindowLabels:
     def enter(self, name: str, role: Role | None) -> object:
         """A label begins; those of other threads are not recorded, as the profiler does not record them."""
         if threading.get_ident() != self._thread:
+            self._names.see_elsewhere(name)
             return None
         region = self._range(self._names.see(name, role))
         if self._turn < TURNS:
@@ -114,6 +120,7 @@ class Window:
         self.started = False
         self.process = os.getpid()
         self._thread = threading.get_ident()
+        self._driver: weakref.ref[Turns[Any]] | None = None
         self._undo = contextlib.ExitStack()
         self._looking = contextlib.ExitStack()
         self._names = LabelNames()
@@ -137,7 +144,11 @@ class Window:
         return Turns(self, itertools.count(), ends_with_window=True)
 
     def over(self, batches: Iterable[T]) -> Turns[T]:
-        """The batches of a loader, reading each being part of its step; goes on to the loader's end."""
+        """The batches of a loader, reading each being part of its step; goes on to the loader's end.
+
+        Where this iterator gets a name or goes into a wrapper (``tqdm(window.over(loader))``), use the window by
+        ``with``: only that knows when such a loop has been left, and how.
+        """
         return Turns(self, iter(batches), ends_with_window=False)
 
     def __enter__(self) -> Window:
@@ -183,9 +194,38 @@ class Window:
         """A step has ended. Once the capture is done this does nothing.
 
         Raises:
-            StepprofError: the window is complete and not valid (it is kept as ``.rejected``), or the trace cannot be
-                written.
+            StepprofError: a loop over the window counts the steps already, or the window is complete and not valid (it
+                is kept as ``.rejected``), or the trace cannot be written.
         """
+        if not self.closed and self._driving() is not None:
+            raise StepprofError(
+                "step() inside a loop over the window, which would count each step twice",
+                "one count a step: each turn of such a loop is a step",
+                "leave step() out, or loop over something else than the window",
+            )
+        self.advance()
+
+    def drive(self, turns: Turns[Any]) -> None:
+        """A loop over the window takes its next turn.
+
+        Raises:
+            StepprofError: another loop over the window is in a step; both would count it.
+        """
+        if not self.closed and self._driving() not in (None, turns):
+            raise StepprofError(
+                "a loop over the window inside another one, which would count each step twice",
+                "one loop over the window at a time",
+                "let the inner loop go over something else, or end the outer one first",
+            )
+        self._driver = weakref.ref(turns)
+
+    def _driving(self) -> Turns[Any] | None:
+        """The loop over the window that is in a step."""
+        turns = None if self._driver is None else self._driver()
+        return turns if turns is not None and turns.in_step else None
+
+    def advance(self) -> None:
+        """A step has ended, as `step` and the loops over the window tell it."""
         if self.closed:
             return
         if not self.started:
@@ -211,10 +251,8 @@ class Window:
         """
         if self.closed or not self.started:
             return
-        turn = len(self._turns_ns)
-        where = f"in turn {turn + 1} of {TURNS} of the window" if self._turns_begun() else "before the window began"
-        said = f"no capture: the loop ended after {self.steps_run} of {self.total} steps, {where}"
-        if self._session is not None and turn >= FIRST_ACTIVE:
+        said = self._ended_early()
+        if self._session is not None and len(self._turns_ns) >= FIRST_ACTIVE:
             with self._cleaned_up():
                 self._session.end_early()
                 text = self._raw_bytes()
@@ -222,6 +260,21 @@ class Window:
             said += f"; kept as {kept.name}, which is not a capture"
         self.abandon()
         warnings.warn(said, RuntimeWarning, stacklevel=3)
+
+    def drop(self, why: str) -> None:
+        """End where it is not known how the loop was left: nothing is kept, and a warning says why."""
+        if self.closed or not self.started:
+            return
+        said = self._ended_early()
+        self.abandon()
+        warnings.warn(
+            f"{said}; nothing is kept: {why} (`with capture(...) as window` knows)", RuntimeWarning, stacklevel=3
+        )
+
+    def _ended_early(self) -> str:
+        turn = len(self._turns_ns)
+        where = f"in turn {turn + 1} of {TURNS} of the window" if self._turns_begun() else "before the window began"
+        return f"no capture: the loop ended after {self.steps_run} of {self.total} steps, {where}"
 
     def abandon(self) -> None:
         """End after an error or an interrupt: the profiler is stopped and nothing is left."""
@@ -241,7 +294,14 @@ class Window:
 
     def _close_at_exit(self) -> None:
         """A loop that never tells its end: a profiler that still runs when Python ends can crash it."""
-        if os.getpid() == self.process:
+        if os.getpid() != self.process:
+            return
+        if getattr(sys, "last_value", None) is not None:
+            # An error or an interrupt that nobody caught has ended the program.
+            self.abandon()
+        elif self._driving() is not None:
+            self.drop("the program ended while something held the iterator of its loop")
+        else:
             with contextlib.suppress(StepprofError):
                 self.close()
 
@@ -256,15 +316,20 @@ class Window:
                 leftover.unlink(missing_ok=True)
 
     def _claim(self) -> None:
+        global _being_made  # noqa: PLW0603 - there is one profiler in a process
         if not _one_at_a_time.acquire(blocking=False):
+            other = None if _being_made is None else _being_made()
             raise StepprofError(
-                "a capture while another one is made",
+                "a capture while another one is made" + (f" ({other.plan.trace.name!r})" if other else ""),
                 "one capture at a time in a process",
-                "let the other one end, or close() it",
+                "let the other one end; where its loop was left and something still holds its iterator, call close() "
+                "on what capture() returned, or use that as `with capture(...) as window`",
             )
+        _being_made = weakref.ref(self)
         self._undo.callback(_one_at_a_time.release)
 
     def _prepare(self) -> None:
+        self._watch.this_thread_runs_the_steps()
         self._clock = StepClock(self._names)
         self._approach = ApproachRun(
             self._clock,
@@ -299,11 +364,11 @@ class Window:
             if self.steps_run == approach.skipped:
                 self._begin_approach()
             return
-        self._clock.end_step()
+        approach.end_step()
         self._look()
         if self.plan.begin is None and len(self._clock.steps_ns) == 2 and ranks.can_talk():
             # By now every rank knows its loader and its pace. All have to run as many steps as the others.
-            approach.agree(max(ranks.gather(min(approach.wanted, approach.affordable()))))
+            approach.agree(max(ranks.gather(min(approach.most, approach.affordable()))))
         self._progress("approach", min(self.steps_run, approach.total), approach.total)
         if approach.is_over(self.steps_run):
             self._begin_window()
@@ -431,6 +496,10 @@ class Window:
         observed = dict(self._observed)
         if self._watch.workers is not None:
             observed["loader_workers"] = self._watch.workers
+        if self._watch.read_elsewhere:
+            observed["loader_read_in_another_thread"] = True
+        if self._names.elsewhere:
+            observed["labels_in_other_threads"] = self._names.elsewhere
         observed["loader_iterators_made_in_window"] = self._watch.iterators_made - self._iterators_before
         return record.Record(
             stepprof_lab=__version__,

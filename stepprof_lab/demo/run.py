@@ -113,9 +113,17 @@ def run(*, device: str = "auto", out: Path | None = None, progress: Progress = s
         verdict=validation.verdict,
         ratio=validation.ratio,
         interval=validation.interval,
-        trace=str(captured.trace),
-        record=str(captured.record_path),
-        validation=str(kept),
-        report=str(report),
+        trace=_from_here(captured.trace),
+        record=_from_here(captured.record_path),
+        validation=_from_here(kept),
+        report=_from_here(report),
     )
     return Demo(summary, captured.record, analysis, validation)
+
+
+def _from_here(path: Path) -> str:
+    """A path as a person would type it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

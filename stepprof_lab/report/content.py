@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 OPERATORS_SHOWN = 8
 """Operators on a screen; the page and the JSON have them all."""
 
+NOT_WORTH = "Not worth touching"
+
 MORE = "--html FILE draws it, --json has every value with its evidence"
 
 
@@ -54,6 +56,7 @@ def of_analysis(analysis: Analysis, record: Record | None = None) -> list[Table 
     head = [
         ("Question", words.prose(question) if question else "none was recorded with this trace"),
         ("Regime", words.REGIME_WORDS[analysis.regime]),
+        *([("Because", words.prose(analysis.regime_reason))] if analysis.regime_reason else []),
         ("Trace", words.visible(analysis.trace)),
         ("Origin", words.ORIGIN_WORDS[analysis.origin]),
     ]
@@ -62,6 +65,8 @@ def of_analysis(analysis: Analysis, record: Record | None = None) -> list[Table 
         parts += of_approach(record)
     parts += [tables.steps(analysis), tables.labels(analysis)]
     parts += findings(analysis.findings)
+    if analysis.not_worth:
+        parts.append(numbered("leave", NOT_WORTH, analysis.not_worth))
     parts.append(tables.operators(analysis, OPERATORS_SHOWN))
     if analysis.notes:
         parts.append(numbered("note", "Notes", analysis.notes))

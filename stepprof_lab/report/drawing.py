@@ -34,6 +34,7 @@ KIND_LOOKS = {
     "kernel": Look("#5cc3a4", "#0b6b52", "plain"),
     "copy": Look("#f0905a", "#8f3d0c", "falling"),
     "memset": Look("#d9a3c6", "#84376a", "dots"),
+    "collective": Look("#c9b8e8", "#5b3d8f", "upright"),
     "other": Look("#d5d5cd", "#77776e", "level"),
 }
 """How each kind of span looks; a kind that is not listed looks like ``other``."""
@@ -63,6 +64,7 @@ STYLE = """
 .sp text{fill:var(--text)}
 .sp .soft{fill:var(--soft)}
 .sp .small{font-size:11px}
+.sp .tiny{font-size:10.5px}
 .sp .on{fill:#14202b;stroke:#fff;stroke-opacity:.55;stroke-width:2.5;paint-order:stroke}
 .sp .head{font-weight:600}
 .sp .grid{stroke:var(--line);fill:none}
@@ -70,7 +72,9 @@ STYLE = """
 .sp .edge{stroke:var(--strong);stroke-dasharray:3 3;fill:none}
 .sp .lane{fill:var(--band);opacity:.45}
 .sp .mark{stroke:var(--accent);stroke-width:2;fill:none}
-.sp .launch{stroke:var(--soft);stroke-width:.8;fill:none;opacity:.4}
+.sp .found{fill:var(--accent)}
+.sp .finding{fill:var(--accent)}
+.sp .launch{stroke:var(--soft);stroke-width:.8;fill:none;opacity:.55}
 .sp .tip{fill:var(--soft)}
 .sp .band{fill:var(--band)}
 .sp .before{stroke:var(--before);fill:var(--before)}

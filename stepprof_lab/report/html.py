@@ -1,4 +1,4 @@
-"""The report as one HTML file that opens from disk: no network, no script, readable printed and in the dark.
+"""The report as one HTML file that opens from disk: no network, readable printed, in the dark and without scripts.
 
 The page follows the way of working: the question, where it ran, the approach, the window, the findings, the
 validation, and at last what was not observed. Sections without values are left out and named at the end.
@@ -11,16 +11,16 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepprof_lab import __version__
-from stepprof_lab.report import charts, content, markup, tables, words
+from stepprof_lab.report import charts, comparison, content, markup, tables, timeline_view, words
 from stepprof_lab.report.drawing import safe
-from stepprof_lab.report.svg import timeline_svg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepprof_lab.record import Record
     from stepprof_lab.scenario import Scenario
-    from stepprof_lab.trace.model import Analysis, Finding, Interpretation, Timeline
+    from stepprof_lab.trace.difference import Difference
+    from stepprof_lab.trace.model import Analysis, Finding, Interpretation
     from stepprof_lab.validate.model import Validation
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -42,6 +42,7 @@ def page(
     scenario: Scenario | None = None,
     record: Record | None = None,
     interpretation: Interpretation | None = None,
+    difference: Difference | None = None,
     validation: Validation | None = None,
     environment: Any = None,
     generated_at: str | None = None,
@@ -53,6 +54,7 @@ def page(
         scenario: the question; by default the record's.
         record: of the capture: approach, window, checks, environment.
         interpretation: of the trace: timeline, times, findings, operators.
+        difference: from this trace to another one of the same thing.
         validation: of a change, outside the profiler.
         environment: where it ran, a struct or a mapping; by default the record's.
         generated_at: when the page was made, as text; left out where it is not given.
@@ -70,6 +72,7 @@ def page(
         _times(analysis),
         _findings(analysis),
         _operators(analysis),
+        _difference(difference),
         _validation(validation),
         _missing(record, analysis, validation, where),
     ]
@@ -85,7 +88,7 @@ def page(
         "</main>",
         f"<footer>{markup.paragraph(f'stepprof_lab {__version__}. {FOOTER}')}</footer>",
     ]
-    return f"{_head(title)}<body>{''.join(body)}</body></html>\n"
+    return f"{_head(title, scripted=interpretation is not None)}<body>{''.join(body)}</body></html>\n"
 
 
 FOOTER = (
@@ -94,11 +97,15 @@ FOOTER = (
 )
 
 
-def _head(title: str) -> str:
+def _head(title: str, *, scripted: bool) -> str:
     style = files("stepprof_lab.report").joinpath("page.css").read_text(encoding="utf-8")
+    policy = POLICY
+    if scripted:
+        style += timeline_view.style()
+        policy += f"; script-src {timeline_view.script_source()}"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{safe(POLICY)}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{safe(policy)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><title>{safe(title)}</title><style>{style}</style></head>'
     )
@@ -250,14 +257,7 @@ def _window(record: Record | None) -> _Section | None:
 def _timeline(interpretation: Interpretation | None) -> _Section | None:
     if interpretation is None:
         return None
-    timeline: Timeline = interpretation.timeline
-    parts = [
-        markup.figure(timeline_svg(timeline, interpretation.analysis.findings), "The active steps on one axis of time"),
-        markup.folded(
-            "The same facts as tables",
-            [markup.table(tables.timeline_lanes(timeline)), markup.table(tables.timeline_regions(timeline))],
-        ),
-    ]
+    parts = timeline_view.parts(interpretation.timeline, interpretation.analysis.findings)
     return _section("timeline", "The timeline", parts)
 
 
@@ -286,6 +286,9 @@ def _findings(analysis: Analysis | None) -> _Section | None:
     if analysis is None:
         return None
     parts = [_finding(finding) for finding in analysis.findings] or [markup.paragraph(words.NOTHING_FOUND)]
+    if analysis.not_worth:
+        left = markup.listed(words.prose(sentence) for sentence in analysis.not_worth)
+        parts.append(f"<h3>{content.NOT_WORTH}</h3>{left}")
     if analysis.notes:
         parts.append(f"<h3>Notes</h3>{markup.listed(words.prose(note) for note in analysis.notes)}")
     return _section("findings", "Findings", parts)
@@ -312,6 +315,20 @@ def _operators(analysis: Analysis | None) -> _Section | None:
         count = words.counted(len(analysis.operators), "operator")
         parts.append(markup.folded(f"All {count}", [markup.table(tables.operators(analysis))]))
     return _section("operators", "Operators", parts)
+
+
+def _difference(difference: Difference | None) -> _Section | None:
+    if difference is None:
+        return None
+    parts = [
+        markup.facts(table) if table.is_pairs and table.title else _pairs_or_table(table)
+        for table in comparison.of_difference(difference)
+    ]
+    return _section("comparison", "Beside another trace of the same thing: no verdict", parts)
+
+
+def _pairs_or_table(table: tables.Table) -> str:
+    return markup.definitions(table.rows) if table.is_pairs else markup.table(table)
 
 
 def _validation(validation: Validation | None) -> _Section | None:

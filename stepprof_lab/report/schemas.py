@@ -16,7 +16,10 @@ from stepprof_lab.demo.run import Summary
 from stepprof_lab.doctor import Diagnosis
 from stepprof_lab.record import Profiled, Record
 from stepprof_lab.scenario import Scenario
+from stepprof_lab.sharing import Shared
+from stepprof_lab.trace.difference import Difference
 from stepprof_lab.trace.model import Analysis, GpuNotObserved, GpuObserved
+from stepprof_lab.trace.ranks_model import Ranks
 from stepprof_lab.validate.model import Validation
 
 if TYPE_CHECKING:
@@ -27,6 +30,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 TYPES: Mapping[str, Any] = {
     "read": Analysis,
+    "read-compare": Difference,
+    "read-ranks": Ranks,
+    "share": Shared,
     "validate": Validation,
     "doctor": Diagnosis,
     "record": Record,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stepprof_lab.trace.model import Arrow, Finding, Lane, Span, Timeline
 
 WIDTH = 1200.0
-GUTTER = 190.0
+GUTTER = 220.0
 RIGHT = 30.0
 PLOT = WIDTH - GUTTER - RIGHT
 TOP = 46.0
@@ -25,7 +25,13 @@ ROWS_DRAWN = 12
 LANES_DRAWN = 24
 THINNEST = 1.0
 """Pixels; shorter spans that touch are drawn as one."""
-ARROWS_DRAWN = 400
+ARROWS_DRAWN = 60
+ARROWS_APART = 7.0
+"""Pixels between the work of two arrows to one lane: more of them are a grey patch."""
+OUTLINED_FROM = 5.0
+"""Pixels; in narrower bars an outline would hide what it marks, and the rows of the findings show where they are."""
+FINDINGS_DRAWN = 8
+FINDING_ROW = 17.0
 
 
 Named = Mapping[str, Sequence[str]]
@@ -46,8 +52,8 @@ class Place(NamedTuple):
 
     @property
     def height(self) -> float:
-        """Pixels of the whole lane."""
-        return self.rows * self.row_height
+        """Pixels of the whole lane; two lines where it has a note."""
+        return max(self.rows * self.row_height, 30.0 if self.lane.note else 0.0)
 
     def y(self, depth: int) -> float:
         """Top of a row; what is deeper than the rows drawn has no place."""
@@ -62,6 +68,11 @@ class Bar(NamedTuple):
     depth: int
     spans: Sequence[Span]
 
+    @property
+    def held(self) -> int:
+        """How many spans lie here."""
+        return sum(span.count for span in self.spans)
+
 
 def timeline_svg(timeline: Timeline, findings: Sequence[Finding] = (), *, ident: str = "timeline") -> str:
     """Draw a window as SVG.
@@ -73,20 +84,24 @@ def timeline_svg(timeline: Timeline, findings: Sequence[Finding] = (), *, ident:
     """
     duration = max(timeline.duration_us, 0.001)
     scale = PLOT / duration
-    places = _places(timeline.lanes[:LANES_DRAWN])
-    bottom = places[-1].top + places[-1].height if places else TOP + 30
-    looks = _label_looks(timeline)
-    named = _named_by(findings)
+    named = named_by(findings)
+    marks = marks_of(timeline, findings, named)
+    top = TOP + sum(FINDING_ROW for mark in marks if mark.spans) + (LANE_GAP if marks else 0)
+    places = _places(timeline.lanes[:LANES_DRAWN], top)
+    bottom = places[-1].top + places[-1].height if places else top + 30
+    looks = label_looks(timeline)
     body = [_axis(duration, scale, bottom), *(_ground(place) for place in places), _edges(places, scale, bottom)]
+    body += _finding_rows([mark for mark in marks if mark.spans], scale)
     drawn_bars = [(place, bar) for place in places for bar in _bars_of(place, scale)]
     body += [_draw_bar(bar, place, ident, looks, named) for place, bar in drawn_bars]
-    body += _arrows(timeline.arrows, places, scale)
+    arrows = _arrows_apart(timeline.arrows, places, scale)
+    body += [_draw_arrow(arrow, places, scale) for arrow in arrows]
     if not places:
         body.append(drawing.text(GUTTER, TOP + 20, "Nothing to draw: the trace has no spans in this window.", "soft"))
     entries = _entries(places, looks)
     drawn, y = drawing.legend(ident, entries, GUTTER, bottom + 28, PLOT)
     body += drawn
-    for sentence in _sentences(timeline, drawn_bars, named):
+    for sentence in _sentences(timeline, drawn_bars, named, marks, len(arrows)):
         body.append(drawing.text(GUTTER, y, drawing.fitted(sentence, PLOT, 11), "soft small"))
         y += 16
     body.insert(0, drawing.patterns(ident, [look for _, look in entries] + list(KIND_LOOKS.values())))
@@ -100,9 +115,8 @@ def timeline_svg(timeline: Timeline, findings: Sequence[Finding] = (), *, ident:
     )
 
 
-def _places(lanes: Iterable[Lane]) -> list[Place]:
+def _places(lanes: Iterable[Lane], top: float) -> list[Place]:
     places: list[Place] = []
-    top = TOP
     for lane in lanes:
         depth = max((span.depth for span in lane.spans), default=0)
         place = Place(lane, top, min(depth + 1, ROWS_DRAWN))
@@ -125,8 +139,12 @@ def _axis(duration: float, scale: float, bottom: float) -> str:
 def _ground(place: Place) -> str:
     ground = element("rect", x=GUTTER, y=place.top, width=PLOT, height=place.height, class_="lane")
     name = drawing.fitted(place.lane.title, GUTTER - 14, 13.5)  # bold is wider
-    label = drawing.text(GUTTER - 10, place.top + 14, name, "head", "end")
-    return element("g", drawing.title(place.lane.title) + ground + label)
+    label = drawing.text(GUTTER - 10, place.top + 13, name, "head", "end")
+    note = place.lane.note
+    if note:
+        label += drawing.text(GUTTER - 10, place.top + 26, drawing.fitted(note, GUTTER - 14, 10.5), "soft tiny", "end")
+    told = f"{place.lane.title}: {note}" if note else place.lane.title
+    return element("g", drawing.title(told) + ground + label)
 
 
 def _edges(places: Sequence[Place], scale: float, bottom: float) -> str:
@@ -194,12 +212,12 @@ def _draw_bar(bar: Bar, place: Place, ident: str, looks: dict[str, Look], named:
     }
     if bar.width >= 4:
         box["rx"] = 2
-    if len(bar.spans) > 1:
+    if bar.held > 1:
         box["opacity"] = 0.75
     parts = [drawing.title(_told(bar)), element("rect", **box)]
-    if any(span.name in named for span in bar.spans):
+    if bar.held == 1 and bar.width >= OUTLINED_FROM and findings_of(first, named):
         parts.append(_outline(GUTTER + bar.x, y, bar.width, height))
-    if len(bar.spans) == 1 and bar.width > 26:
+    if bar.held == 1 and bar.width > 26:
         size = 10.5 if height > 12 else 9.5
         name = drawing.fitted(first.name, bar.width - 8, size)
         if name:
@@ -218,18 +236,20 @@ def _outline(x: float, y: float, width: float, height: float) -> str:
 def _told(bar: Bar) -> str:
     """What a pointer is told about a bar: one span, or how many lie there. Their times are not added."""
     first = bar.spans[0]
-    if len(bar.spans) == 1:
+    if bar.held == 1:
         name = words.shorten(first.name, 500)
         took, begins = words.duration(first.duration_us), words.duration(first.start_us)
         return f"{name} ({first.kind}): {took}, begins at {begins}"
+    end = max(span.start_us + span.duration_us for span in bar.spans)
     longest = max(bar.spans, key=lambda span: span.duration_us)
     return (
-        f"{len(bar.spans)} short spans that touch, from {words.duration(first.start_us)} on; "
-        f"the longest: {words.shorten(longest.name, 200)} ({longest.kind}), {words.duration(longest.duration_us)}"
+        f"{bar.held} short spans, from {words.duration(first.start_us)} to {words.duration(end)}; "
+        f"the longest: {words.shorten(longest.name, 200)} ({longest.kind})"
     )
 
 
-def _label_looks(timeline: Timeline) -> dict[str, Look]:
+def label_looks(timeline: Timeline) -> dict[str, Look]:
+    """How each label looks, by its name: in the order in which they first appear."""
     looks: dict[str, Look] = {}
     for lane in timeline.lanes:
         for span in lane.spans:
@@ -252,58 +272,122 @@ def _entries(places: Sequence[Place], looks: dict[str, Look]) -> list[tuple[str,
     return entries + named[: len(LABEL_LOOKS)]
 
 
-def _arrows(arrows: Sequence[Arrow], places: Sequence[Place], scale: float) -> list[str]:
-    """From each launch to the work that it queued."""
-    drawn: list[str] = []
-    for arrow in arrows[:ARROWS_DRAWN]:
+def _arrows_apart(arrows: Sequence[Arrow], places: Sequence[Place], scale: float) -> list[Arrow]:
+    """Some of the arrows: those to one lane end at least a few pixels apart."""
+    last: dict[int, float] = {}
+    apart: list[Arrow] = []
+    for arrow in sorted(arrows, key=lambda arrow: arrow.to_us):
         if max(arrow.from_lane, arrow.to_lane) >= len(places) or min(arrow.from_lane, arrow.to_lane) < 0:
             continue
-        start, end = places[arrow.from_lane], places[arrow.to_lane]
-        down = end.top >= start.top
-        x1, x2 = _x(arrow.from_us, scale), _x(arrow.to_us, scale)
-        y1 = start.top + start.height - 2 if down else start.top + 2
-        y2 = end.top if down else end.top + end.height
-        bend = (y2 - y1) * 0.5
-        path = " ".join(drawing.number(v) for v in (x1, y1 + bend, x2, y2 - bend, x2, y2))
-        back = -4 if down else 4
-        tip = f"M{drawing.number(x2 - 2.5)} {drawing.number(y2 + back)}h5l-2.5 {-back}z"
-        drawn.append(element("path", d=f"M{drawing.number(x1)} {drawing.number(y1)}C{path}", class_="launch"))
-        drawn.append(element("path", d=tip, class_="tip"))
-    return drawn
+        x = _x(arrow.to_us, scale)
+        if x - last.get(arrow.to_lane, -ARROWS_APART) >= ARROWS_APART:
+            last[arrow.to_lane] = x
+            apart.append(arrow)
+    every = -(-len(apart) // ARROWS_DRAWN) or 1
+    return apart[::every]
 
 
-EVIDENCE_OF_SPANS = ("label", "labels", "operator", "operators", "name", "names")
-"""Keys of a finding's evidence that hold names of spans."""
+def _draw_arrow(arrow: Arrow, places: Sequence[Place], scale: float) -> str:
+    """From a launch to the work that it queued."""
+    start, end = places[arrow.from_lane], places[arrow.to_lane]
+    down = end.top >= start.top
+    x1, x2 = _x(arrow.from_us, scale), _x(arrow.to_us, scale)
+    y1 = start.y(arrow.from_depth) + (start.row_height - 2 if down else 1)
+    y2 = end.top if down else end.top + end.height
+    bend = (y2 - y1) * 0.5
+    path = " ".join(drawing.number(v) for v in (x1, y1 + bend, x2, y2 - bend, x2, y2))
+    back = -4 if down else 4
+    curve = f"M{drawing.number(x1)} {drawing.number(y1)}C{path}"
+    tip = f"M{drawing.number(x2 - 2.5)} {drawing.number(y2 + back)}h5l-2.5 {-back}z"
+    return element("path", d=curve, class_="launch") + element("path", d=tip, class_="tip")
 
 
-def _named_by(findings: Iterable[Finding]) -> Named:
+class Mark(NamedTuple):
+    """Where the evidence of a finding lies."""
+
+    ident: str
+    spans: Sequence[Span]
+
+
+def named_by(findings: Iterable[Finding]) -> Named:
+    """For each name in the evidence of findings, the ids of these."""
     named: dict[str, list[str]] = {}
     for finding in findings:
-        for key in EVIDENCE_OF_SPANS:
-            held = finding.evidence.get(key, [])
-            for name in [held] if isinstance(held, str) else held if isinstance(held, (list, tuple)) else []:
-                if isinstance(name, str):
-                    named.setdefault(name, []).append(finding.id)
+        for name in finding.names_of_spans():
+            named.setdefault(name, []).append(finding.id)
     return named
 
 
-def _sentences(timeline: Timeline, drawn: Sequence[tuple[Place, Bar]], named: Named) -> Iterable[str]:
+def findings_of(span: Span, named: Named) -> tuple[str, ...]:
+    """The findings whose evidence a span is, or holds where it is a bundle."""
+    return span.evidence or tuple(named.get(span.name, ()))
+
+
+def marks_of(timeline: Timeline, findings: Sequence[Finding], named: Named) -> list[Mark]:
+    """For each finding the spans that are its evidence, in all lanes."""
+    spans: dict[str, list[Span]] = {finding.id: [] for finding in findings[:FINDINGS_DRAWN]}
+    for lane in timeline.lanes[:LANES_DRAWN]:
+        for span in lane.spans:
+            for ident in findings_of(span, named):
+                if ident in spans:
+                    spans[ident].append(span)
+    return [Mark(ident, sorted(held, key=lambda span: span.start_us)) for ident, held in spans.items()]
+
+
+def _finding_rows(marks: Sequence[Mark], scale: float) -> list[str]:
+    """A row a finding, above the lanes: a bar wherever its evidence lies."""
+    drawn = []
+    for number, mark in enumerate(marks):
+        y = TOP + number * FINDING_ROW
+        name = drawing.fitted(mark.ident, GUTTER - 14, 13.5)
+        told = f"evidence of {mark.ident}: {words.counted(sum(span.count for span in mark.spans), 'span')}"
+        parts = [drawing.title(told), drawing.text(GUTTER - 10, y + 11, name, "head finding", "end")]
+        for left, right in _joined(mark.spans, scale):
+            width = max(right - left, 2.0)
+            parts.append(element("rect", x=GUTTER + left, y=y + 2, width=width, height=FINDING_ROW - 7, class_="found"))
+        drawn.append(element("g", "".join(parts)))
+    return drawn
+
+
+def _joined(spans: Sequence[Span], scale: float) -> list[tuple[float, float]]:
+    """Where spans lie, in pixels from the left of the plot; what is less than two pixels apart becomes one."""
+    joined: list[tuple[float, float]] = []
+    for span in spans:
+        left = min(max(span.start_us * scale, 0.0), PLOT - 2.0)
+        right = min(max((span.start_us + span.duration_us) * scale, left), PLOT)
+        if joined and left <= joined[-1][1] + 2.0:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], right))
+        else:
+            joined.append((left, right))
+    return joined
+
+
+def _sentences(
+    timeline: Timeline,
+    drawn: Sequence[tuple[Place, Bar]],
+    named: Named,
+    marks: Sequence[Mark],
+    arrows: int,
+) -> Iterable[str]:
     """What the picture leaves out or adds, in words below it."""
-    outlined = dict.fromkeys(ident for _, bar in drawn for span in bar.spans for ident in named.get(span.name, ()))
+    outlined = dict.fromkeys(ident for _, bar in drawn for span in bar.spans for ident in findings_of(span, named))
     if outlined:
-        yield f"Outlined: evidence of {', '.join(outlined)}."
-    if any(len(bar.spans) > 1 for _, bar in drawn):
-        yield "Paler: several short spans that touch, drawn as one. A gap shorter than half a pixel is not seen."
+        yield f"Rows at the top, and outlined: evidence of {', '.join(outlined)}."
+    nowhere = [mark.ident for mark in marks if not mark.spans]
+    if nowhere:
+        yield f"At no one place in this picture: {', '.join(nowhere)}."
+    if any(bar.held > 1 for _, bar in drawn):
+        yield "Paler: several short spans drawn as one. A gap shorter than half a pixel is not seen."
     shown = timeline.lanes[:LANES_DRAWN]
-    deep = sum(1 for lane in shown for span in lane.spans if span.depth >= ROWS_DRAWN)
+    deep = sum(span.count for lane in shown for span in lane.spans if span.depth >= ROWS_DRAWN)
     if deep:
         yield f"{words.counted(deep, 'span')} nested deeper than {ROWS_DRAWN} rows: not drawn."
     lanes = len(timeline.lanes) - LANES_DRAWN
     if lanes > 0:
         yield f"{words.counted(lanes, 'further lane')}: not drawn."
-    launches = len(timeline.arrows) - ARROWS_DRAWN
-    if launches > 0:
-        yield f"{words.counted(launches, 'further launch', 'further launches')}: no arrow drawn."
+    launched = max(timeline.launched, len(timeline.arrows))
+    if arrows < launched:
+        yield f"Arrows from launch to work: {arrows} of {launched} drawn."
     left_out = sum(lane.omitted for lane in timeline.lanes)
     if left_out and not timeline.note:
         yield f"{words.counted(left_out, 'span')} too short to draw: left out, see the table."
@@ -313,7 +397,7 @@ def _sentences(timeline: Timeline, drawn: Sequence[tuple[Place, Bar]], named: Na
 
 def _description(timeline: Timeline) -> str:
     lanes = [
-        f"{words.shorten(lane.title, 80)}: {words.counted(len(lane.spans), 'span')}"
+        f"{words.shorten(lane.title, 80)}: {words.counted(sum(span.count for span in lane.spans), 'span')}"
         for lane in timeline.lanes[:LANES_DRAWN]
     ]
     if not any(lane.kind == "device" for lane in timeline.lanes):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stepprof_lab.record import Record
     from stepprof_lab.scenario import Scenario
-    from stepprof_lab.trace.model import Analysis, Approach, Timeline
+    from stepprof_lab.trace.model import Analysis, Approach, Finding, Span, Timeline
     from stepprof_lab.validate.model import Validation
 
 Cell = str | int | float | None
@@ -172,8 +172,8 @@ def timeline_lanes(timeline: Timeline) -> Table:
     """One row a lane of the picture."""
     columns = [
         Column("lane", "lane"),
+        Column("note", "what it is"),
         Column("spans", "spans", "count"),
-        Column("left_out", "too short, left out", "count"),
         Column("first", "first begins at", "time"),
         Column("last", "last ends at", "time"),
         Column("longest", "longest span", "time"),
@@ -181,15 +181,75 @@ def timeline_lanes(timeline: Timeline) -> Table:
     ]
     rows: list[list[Cell]] = []
     for lane in timeline.lanes:
+        what = lane.note or LANE_WORDS[lane.kind]
         if not lane.spans:
-            rows.append([lane.title, 0, lane.omitted, None, None, None, None])
+            rows.append([lane.title, what, lane.omitted, None, None, None, None])
             continue
-        longest = max(lane.spans, key=lambda span: span.duration_us)
+        longest = max(lane.spans, key=longest_us)
         first = min(span.start_us for span in lane.spans)
         last = max(span.start_us + span.duration_us for span in lane.spans)
-        name = words.shorten(longest.name, 80)
-        rows.append([lane.title, len(lane.spans), lane.omitted, first, last, longest.duration_us, name])
-    return Table("lane", "The picture's lanes", columns, rows, "Times from the beginning of the picture.")
+        count = sum(span.count for span in lane.spans) + lane.omitted
+        rows.append([lane.title, what, count, first, last, longest_us(longest), words.shorten(longest.name, 80)])
+    left_out = sum(lane.omitted for lane in timeline.lanes)
+    note = "Times from the beginning of the picture."
+    if left_out:
+        note += f" {words.counted(left_out, 'span')} too short to draw: counted here, not drawn."
+    return Table("lane", "The picture's lanes", columns, rows, note)
+
+
+def longest_us(span: Span) -> float:
+    """How long a span is, or the longest one of a bundle."""
+    return span.duration_us if span.count == 1 else span.longest_us
+
+
+LANE_WORDS = {"steps": "steps", "labels": "labels", "cpu": "calls of a thread", "device": "device work"}
+
+
+def timeline_evidence(timeline: Timeline, findings: Sequence[Finding]) -> Table:
+    """Where the evidence of each finding lies in the picture, one row a finding and lane."""
+    from stepprof_lab.report.svg import findings_of, named_by
+
+    columns = [
+        Column("finding", "finding"),
+        Column("lane", "lane"),
+        Column("spans", "bars with evidence", "count"),
+        Column("first", "first begins at", "time"),
+        Column("last", "last ends at", "time"),
+    ]
+    named = named_by(findings)
+    rows: list[list[Cell]] = []
+    for ident in dict.fromkeys(finding.id for finding in findings):
+        for lane in timeline.lanes:
+            held = [span for span in lane.spans if ident in findings_of(span, named)]
+            if held:
+                last = max(span.start_us + span.duration_us for span in held)
+                rows.append([ident, lane.title, len(held), min(span.start_us for span in held), last])
+    return Table("evidence", "Where the evidence of the findings lies", columns, rows)
+
+
+def timeline_longest(timeline: Timeline, limit: int = 40) -> Table:
+    """The longest calls and device work of the picture."""
+    columns = [
+        Column("lane", "lane"),
+        Column("kind", "kind"),
+        Column("name", "name"),
+        Column("start", "begins at", "time"),
+        Column("elapsed", "elapsed", "time"),
+    ]
+    spans = [
+        (span, lane)
+        for lane in timeline.lanes
+        if lane.kind in {"cpu", "device"}
+        for span in lane.spans
+        if span.count == 1
+    ]
+    spans.sort(key=lambda pair: (-pair[0].duration_us, pair[0].start_us))
+    rows: list[list[Cell]] = [
+        [lane.title, span.kind, words.shorten(span.name, 120), span.start_us, span.duration_us]
+        for span, lane in spans[:limit]
+    ]
+    title = f"The {len(rows)} longest calls and device events"
+    return Table("longest", title, columns, rows, "Elapsed, with what is nested inside: never added.")
 
 
 def timeline_regions(timeline: Timeline, limit: int = 200) -> Table:
@@ -294,9 +354,9 @@ def approach_summary(steps_before: Approach) -> Table:
 def steady_start(steps_before: Approach) -> int:
     """The first steady step, as the findings count it; 0 where there are too few steps to leave some out."""
     # Loads numpy, which only those who have a record need.
-    from stepprof_lab.trace.waiting import steady_from
+    from stepprof_lab.trace.ahead import steady
 
-    start = steady_from(len(steps_before.steps_ms), steps_before.loader_workers)
+    start = steady(steps_before, steps_before.loader_workers).start
     return start if start < len(steps_before.steps_ms) else 0
 
 

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from stepprof_lab.report import content, story, words
+from stepprof_lab.report import comparison, content, ranks, story, words
 from stepprof_lab.report.content import Series
 from stepprof_lab.report.drawing import longest_near
 from stepprof_lab.report.plain import lines
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from stepprof_lab.record import Record
     from stepprof_lab.scenario import Scenario
+    from stepprof_lab.trace.difference import Difference
     from stepprof_lab.trace.model import Analysis
+    from stepprof_lab.trace.ranks_model import Ranks
     from stepprof_lab.validate.model import Validation
 
 NAME_LENGTH = 60
@@ -41,6 +43,16 @@ FAR_MARK = "^"
 def show_analysis(analysis: Analysis, console: Console, *, record: Record | None = None, plain: bool = False) -> None:
     """Draw what one trace says; with its record, the approach too."""
     show(content.of_analysis(analysis, record), console, plain=plain)
+
+
+def show_difference(difference: Difference, console: Console, *, plain: bool = False) -> None:
+    """Draw what changed between two traces of the same thing."""
+    show(comparison.of_difference(difference), console, plain=plain)
+
+
+def show_ranks(read: Ranks, console: Console, *, plain: bool = False) -> None:
+    """Draw what several ranks of one job say together."""
+    show(ranks.of_ranks(read), console, plain=plain)
 
 
 def show_validation(

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stepprof_lab.trace.model import Analysis, Context, Interpretation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from stepprof_lab.trace.difference import Difference, Seen
+    from stepprof_lab.trace.model import Origin, Timeline
     from stepprof_lab.trace.reader import Trace
     from stepprof_lab.trace.steps import DeviceWork, Steps
 
-__all__ = ["interpret"]
+__all__ = ["compare", "interpret"]
 
 
 def interpret(path: Path, context: Context = Context()) -> Interpretation:  # noqa: B008 - frozen
@@ -23,34 +28,91 @@ def interpret(path: Path, context: Context = Context()) -> Interpretation:  # no
         context: what the capture's record says about it; the defaults where there is no record.
 
     Returns:
-        The analysis (the contract of ``stepprof read``) and what a picture of the window needs.
+        The analysis (the contract of ``stepprof read``), and what a picture of the window needs: it is made when it
+        is asked for.
 
     Raises:
         StepprofError: the file cannot be read as a trace.
     """
     # numpy loads here, so that a command line that only prints its help does not wait for it.
+    from stepprof_lab.trace import timeline
+
+    seen = _look(path, context)
+
+    def picture() -> Timeline:
+        made = timeline.build(seen.trace, seen.steps, seen.device, seen.analysis.findings)
+        return _marked(made, seen.analysis.origin)
+
+    return Interpretation(seen.analysis, picture)
+
+
+def compare(
+    first: tuple[Path, Context], second: tuple[Path, Context], *, unlike: Iterable[str] = (), validate: str = ""
+) -> Difference:
+    """Read two traces of the same thing and say what changed; see `stepprof_lab.trace.difference`.
+
+    Args:
+        first: the trace that the changes count from, and what its record says.
+        second: the other one.
+        unlike: what is known from elsewhere (their records) that speaks against comparing them.
+        validate: the command that would give a verdict.
+
+    Raises:
+        StepprofError: one of the files cannot be read as a trace.
+    """
+    from stepprof_lab.trace import difference
+
+    return difference.between(_look(*first), _look(*second), unlike, validate)
+
+
+def _look(path: Path, context: Context) -> Seen:
+    """One trace with what is concluded from it."""
     from stepprof_lab.trace import device as devices
-    from stepprof_lab.trace import findings, operators, reader, timeline, waiting
+    from stepprof_lab.trace import findings, operators, reader, waiting
     from stepprof_lab.trace import steps as stepping
+    from stepprof_lab.trace.difference import Seen
 
     trace = reader.read(path)
     steps = stepping.find_steps(trace)
     work = stepping.find_device_work(trace)
     wait = waiting.measure(trace, context, steps, work)
     case = findings.Case(trace, context, steps, work, wait)
+    regime = findings.regime(case)
     analysis = Analysis(
         trace=trace.name,
-        origin=context.origin,
+        origin=trace.metadata.stated_origin() or context.origin,
         question=context.question,
-        notes=[*context.notes, *trace.notes, *_notes(trace, steps, work), *wait.notes],
-        regime=findings.regime(case),
+        notes=[
+            *context.notes,
+            *trace.notes,
+            *trace.metadata.stated_notes(),
+            *_notes(trace, steps, work),
+            *wait.notes,
+            *findings.notes(case),
+        ],
+        regime=regime,
         gpu=devices.describe(trace, work, context),
         steps=stepping.step_times(steps, work),
         labels=stepping.label_times(trace, stepping.label_rows(trace), work),
         operators=operators.operator_times(trace, work),
         findings=findings.find(case),
+        regime_reason=findings.reason(case, regime),
+        not_worth=findings.not_worth(case),
     )
-    return Interpretation(analysis, timeline.build(trace, steps, work))
+    return Seen(trace, steps, work, analysis)
+
+
+NOT_MEASURED: dict[str, str] = {
+    "constructed": "Constructed: this trace was written by hand, not measured.",
+    "simulated": "Simulated: this trace was computed, not measured.",
+}
+"""What stands on a picture of its own, too."""
+
+
+def _marked(picture: Timeline, origin: Origin) -> Timeline:
+    if origin not in NOT_MEASURED:
+        return picture
+    return msgspec.structs.replace(picture, note=" ".join(filter(None, (NOT_MEASURED[origin], picture.note))))
 
 
 def _notes(trace: Trace, steps: Steps, work: DeviceWork) -> list[str]:

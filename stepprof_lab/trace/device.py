@@ -38,7 +38,7 @@ def vendor_of(trace: Trace) -> Vendor:
     for prefix, vendor in (("xpu_", "xpu"), ("mtia_", "mtia"), ("privateuse1_", "privateuse1")):
         if any(category.startswith(prefix) for category in trace.categories):
             return vendor  # type: ignore[return-value]
-    names = {trace.names[i] for i in np.unique(trace.name_id[trace.of(Kind.RUNTIME)])}
+    names = trace.names_of(trace.of(Kind.RUNTIME))
     about = trace.metadata
     if any(name.startswith("hip") for name in names):
         return "rocm"

@@ -6,10 +6,16 @@ nanoseconds). What was not observed is `msgspec.UNSET` and stays out of the JSON
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepprof_lab.trace.detail import Detail
 
 Origin = Literal["live", "recorded", "constructed", "simulated", "unknown"]
 Regime = Literal["input", "host", "device", "communication", "undecided"]
@@ -95,6 +101,21 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The largest share of the step (0 to 1) that this could explain; None where the trace cannot say."""
     evidence: dict[str, Any]
 
+    def names_of_spans(self) -> list[str]:
+        """The names in the evidence (labels, operators, device work) whose spans a picture marks."""
+        return [name for key in EVIDENCE_OF_SPANS for name in _names_in(self.evidence.get(key))]
+
+
+EVIDENCE_OF_SPANS = ("label", "labels", "operator", "operators", "name", "names")
+"""Keys of a finding's evidence that hold names of spans."""
+
+
+def _names_in(held: Any) -> list[str]:
+    """A name, a list of names, or a list of objects with a ``name``."""
+    several = held if isinstance(held, (list, tuple)) else [held]
+    named = [item.get("name") if isinstance(item, dict) else item for item in several]
+    return [name for name in named if isinstance(name, str)]
+
 
 class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     """What `interpret` concludes from one trace: the JSON of ``stepprof read``."""
@@ -111,6 +132,10 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     """By self time, largest first."""
     findings: list[Finding]
     """By the largest share of the step, largest first."""
+    regime_reason: str = ""
+    """What the regime is concluded from, and for a busy device the next tool."""
+    not_worth: list[str] = []
+    """What takes next to nothing of the step: one sentence each."""
 
 
 class Approach(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,11 +145,19 @@ class Approach(msgspec.Struct, frozen=True, kw_only=True):
     labels_ms: dict[str, list[float]]
     """For each label, its time in each of these steps (a sum where it ran several times), in the order of the steps."""
     loader_workers: int | None
-    """Workers of the loader as seen (or else stated); None where neither is known, 0 where there are none."""
+    """Workers of the loader that the step reads from, as seen (or else stated); 0 where there are none. None where
+    neither is known, and where something else may read ahead: a thread of the program's own, a loader that was read
+    outside what reads."""
     wanted_steps: int
     cut: bool = False
     """True where the time limit ended it before it had `wanted_steps` steps."""
     cut_reason: str | None = None
+    loader_prefetch: int | None = None
+    """Batches that each worker makes ahead, as seen; None where the step does not read from one loader with workers."""
+    loader_ready: list[int] = []
+    """Batches that the workers had ready after each of these steps; empty where that could not be seen."""
+    loader_reads: int | None = None
+    """Batches read from a loader with workers in these steps; None where none was seen."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +182,13 @@ class Span(msgspec.Struct, frozen=True):
     depth: int
     kind: str
     """step, label, operator, runtime, kernel, copy, memset."""
+    count: int = 1
+    """More than 1: a bundle of short neighbours, from the first one's start to the last one's end; name and kind are
+    those of the longest."""
+    evidence: tuple[str, ...] = ()
+    """Ids of the findings whose evidence is in it."""
+    longest_us: float = 0.0
+    """Of a bundle: how long the longest of its spans is."""
 
 
 class Lane(msgspec.Struct, frozen=True):
@@ -158,7 +198,9 @@ class Lane(msgspec.Struct, frozen=True):
     kind: Literal["steps", "labels", "cpu", "device"]
     spans: list[Span]
     omitted: int = 0
-    """Spans too short to draw that were left out."""
+    """Spans that were left out."""
+    note: str = ""
+    """What else is known of it, in a few words: who launches to it, what runs on it."""
 
 
 class Arrow(msgspec.Struct, frozen=True):
@@ -168,6 +210,7 @@ class Arrow(msgspec.Struct, frozen=True):
     from_us: float
     to_lane: int
     to_us: float
+    from_depth: int = 0
 
 
 class Timeline(msgspec.Struct, frozen=True):
@@ -178,10 +221,28 @@ class Timeline(msgspec.Struct, frozen=True):
     arrows: list[Arrow]
     note: str | None = None
     """What the picture leaves out, in words."""
+    launched: int = 0
+    """Device events whose launch is in the window; `arrows` has some of them. 0: as many as `arrows`."""
+    detail: Detail | None = None
+    """The same lanes with (nearly) every span, for a view that can be zoomed; None where there is only the picture."""
 
 
-class Interpretation(msgspec.Struct, frozen=True):
+class Interpretation:
     """What one reading of one trace gives: the conclusions, and the picture they were drawn from."""
 
-    analysis: Analysis
-    timeline: Timeline
+    def __init__(self, analysis: Analysis, timeline: Timeline | Callable[[], Timeline]) -> None:
+        """Keep both.
+
+        Args:
+            analysis: the conclusions.
+            timeline: the picture, or what makes it when it is asked for: most readers print and draw nothing.
+        """
+        self.analysis = analysis
+        self._timeline = timeline
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """What a picture of the window needs."""
+        made = self._timeline if isinstance(self._timeline, Timeline) else self._timeline()
+        self._timeline = made  # lets go of the events that it was made from
+        return made

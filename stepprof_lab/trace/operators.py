@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import UNSET
 
-from stepprof_lab.trace import intervals
 from stepprof_lab.trace.model import OperatorTimes
 from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import is_step, us
@@ -66,22 +65,16 @@ def _sums(groups: Int32, values: Int64, count: int) -> Int64:
 def _self_times(trace: Trace) -> Int64:
     """Self time of each host span, in ns; 0 for the other events."""
     own = trace.end - trace.start
-    host = trace.of(Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME)
-    for rows in by_lane(trace, host):
-        start, end = trace.start[rows], trace.end[rows]
-        parent, _ = intervals.nesting(start, end)
-        child = np.flatnonzero(parent >= 0)
-        inside = np.minimum(end[child], end[parent[child]]) - start[child]
-        np.subtract.at(own, rows[parent[child]], inside)
+    parent, _ = trace.nesting
+    child = np.flatnonzero(parent >= 0)
+    around = parent[child]
+    np.subtract.at(own, around, np.minimum(trace.end[child], trace.end[around]) - trace.start[child])
     return own
 
 
 def by_lane(trace: Trace, rows: Int64) -> list[Int64]:
     """The rows apart by thread or stream, in the order in which these appear; the file's order within each."""
-    order = np.argsort(trace.lane_id[rows], kind="stable")
-    ordered = rows[order]
-    cuts = np.flatnonzero(np.diff(trace.lane_id[ordered])) + 1
-    return [part for part in np.split(ordered, cuts) if len(part)]
+    return trace.by_lane(rows)
 
 
 def _launched_inside(trace: Trace, rows: Int64, device: DeviceWork) -> Int64:
@@ -103,13 +96,14 @@ def _launched_inside(trace: Trace, rows: Int64, device: DeviceWork) -> Int64:
 def _shapes(trace: Trace, rows: Int64) -> dict[int, list[str]]:
     """The distinct shapes of each operator, most frequent first; operators without any are left out."""
     rows = rows[trace.shape_id[rows] >= 0]
-    pairs = np.stack((trace.name_id[rows], trace.shape_id[rows]))
-    if not pairs.size:
+    if not len(rows):
         return {}
-    distinct, counts = np.unique(pairs, axis=1, return_counts=True)
+    pairs = trace.name_id[rows] * np.int64(len(trace.shapes)) + trace.shape_id[rows]
+    distinct, counts = np.unique(pairs, return_counts=True)
     found: dict[int, list[str]] = {}
-    for i in np.argsort(-counts, kind="stable").tolist():
-        found.setdefault(int(distinct[0, i]), []).append(trace.shapes[int(distinct[1, i])])
+    for pair in distinct[np.argsort(-counts, kind="stable")].tolist():
+        name, shape = divmod(pair, len(trace.shapes))
+        found.setdefault(name, []).append(trace.shapes[shape])
     return {name: _shortened(shapes) for name, shapes in found.items()}
 
 

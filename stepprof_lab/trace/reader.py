@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from itertools import compress, repeat
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Raw
 
 from stepprof_lab.errors import StepprofError
-from stepprof_lab.trace import repair, source
+from stepprof_lab.trace import intervals, pieces, repair, source, stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -42,6 +45,8 @@ class Kind(enum.IntEnum):
     MEMSET = 5
     DEVICE_ANNOTATION = 6
     """A label as the profiler projects it onto a stream: its span holds idle gaps, so it is never work."""
+    OVERHEAD = 7
+    """What the profiler or the driver says that it did itself: loading a kernel, flushing a buffer."""
 
 
 KIND_OF_CATEGORY: dict[str, Kind] = {
@@ -63,6 +68,7 @@ KIND_OF_CATEGORY: dict[str, Kind] = {
     "gpu_memset": Kind.MEMSET,
     "Memset": Kind.MEMSET,
     "gpu_user_annotation": Kind.DEVICE_ANNOTATION,
+    "overhead": Kind.OVERHEAD,
 }
 
 HIDDEN_COPY = re.compile(r"MEMORY_COPY|__amd_rocclr_copyBuffer")
@@ -79,12 +85,21 @@ LONGEST_TRACE_NS = 24 * 3600 * 1_000_000_000
 STEP_PREFIX = "ProfilerStep#"
 
 
+_NO_DIMS = Raw()
+
+
 class _Args(msgspec.Struct, gc=False):
     correlation: int | float | str | None = None
     device: int | float | str | None = None
     stream: int | float | str | None = None
-    dims: Raw = msgspec.field(default_factory=Raw, name="Input Dims")
+    dims: Raw = msgspec.field(default=_NO_DIMS, name="Input Dims")
     name: Any = None
+    bytes: Any = None
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    group_ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    dtype: Any = None
+    elements: Any = msgspec.field(default=None, name="In msg nelems")
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -111,11 +126,32 @@ class Metadata(msgspec.Struct):
     """What stands around the events; what is None or empty is not in the file."""
 
     deviceProperties: Any = None  # noqa: N815
+    distributedInfo: Any = None  # noqa: N815
+    baseTimeNanoseconds: Any = None  # noqa: N815
+    """What the times count from; absent where they are absolute."""
+    host_name: Any = None
+    trace_id: Any = None
     hip_runtime_version: Any = None
     roctracer_version: Any = None
     cuda_runtime_version: Any = None
     cupti_version: Any = None
     rocprofiler: Any = msgspec.field(default=None, name="rocprofiler-sdk_version")
+    stepprof_lab: Any = None
+    """What this project wrote: the mark of a constructed or simulated trace, or the number of a capture."""
+
+    def stated_origin(self) -> Literal["constructed", "simulated"] | None:
+        """What the file says of itself. Only that it was not measured is believed: a file cannot vouch for more."""
+        said = self.stepprof_lab.get("origin") if isinstance(self.stepprof_lab, dict) else None
+        for origin in ("constructed", "simulated"):
+            if said == origin:
+                return origin
+        return None
+
+    def stated_notes(self) -> list[str]:
+        """What a copy for sharing says about how it was made; see `stepprof_lab.trace.redact`."""
+        said = self.stepprof_lab.get("notes") if isinstance(self.stepprof_lab, dict) else None
+        notes = said if isinstance(said, list) else []
+        return [note[:400] for note in notes[:20] if isinstance(note, str)]
 
     def device_names(self) -> dict[int, str]:
         """Name of each device that is listed, by its number."""
@@ -149,6 +185,16 @@ class Lane:
     """The thread's name, where the trace gives one."""
 
 
+class Collective(NamedTuple):
+    """The arguments of a collective operation, as texts; empty where they are not recorded."""
+
+    name: str
+    group: str
+    group_ranks: str
+    dtype: str
+    elements: str
+
+
 @dataclasses.dataclass(frozen=True)
 class Trace:
     """The events of one trace as columns of the same length, in the file's order.
@@ -166,9 +212,18 @@ class Trace:
     """0: no link."""
     shape_id: Int32
     """-1: no shapes recorded."""
+    bytes: Int64
+    """Size of a copy; -1: not recorded. On ROCm it stands at the call, not at the copy."""
+    collective: Bool
+    """Whether the event has the arguments of a collective operation."""
+    collective_id: Int32
+    """Its arguments, by place in `collectives`; -1: it has none."""
+    collectives: list[Collective]
     names: list[str]
     lanes: list[Lane]
     shapes: list[str]
+    frames: stacks.Frames
+    """The user's own lines, where the trace has stacks."""
     metadata: Metadata
     categories: frozenset[str]
     """The categories of its events, as the file names them."""
@@ -180,7 +235,35 @@ class Trace:
 
     def of(self, *kinds: Kind) -> Int64:
         """Indices of the events of these kinds, in the file's order."""
-        return np.flatnonzero(np.isin(self.kind, kinds))
+        wanted = np.zeros(len(Kind), dtype=np.bool_)
+        wanted[list(kinds)] = True
+        return np.flatnonzero(wanted[self.kind])
+
+    def names_of(self, rows: Int64) -> list[str]:
+        """The distinct names of some events, in order of appearance in the file."""
+        present = np.flatnonzero(np.bincount(self.name_id[rows], minlength=len(self.names)))
+        return [self.names[i] for i in present.tolist()]
+
+    def by_lane(self, rows: Int64) -> list[Int64]:
+        """Rows apart by thread or stream, in the order in which these appear; the file's order within each."""
+        ordered = rows[np.argsort(self.lane_id[rows], kind="stable")]
+        cuts = np.flatnonzero(np.diff(self.lane_id[ordered])) + 1
+        return [part for part in np.split(ordered, cuts) if len(part)]
+
+    @cached_property
+    def nesting(self) -> tuple[Int64, Int64]:
+        """How operators, annotations and runtime calls lie in each other, thread by thread.
+
+        Returns:
+            For each event the row of the innermost of them around it (-1: none, and for all other events), and how
+            many are around it.
+        """
+        parent = np.full(len(self), -1, dtype=np.int64)
+        depth = np.zeros(len(self), dtype=np.int64)
+        for rows in self.by_lane(self.of(Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME)):
+            inside, depth[rows] = intervals.nesting(self.start[rows], self.end[rows])
+            parent[rows] = np.where(inside >= 0, rows[np.maximum(inside, 0)], -1)
+        return parent, depth
 
     def named(self, names: Iterable[str], *kinds: Kind) -> Int64:
         """Indices of the events of these kinds that have one of these names."""
@@ -200,12 +283,18 @@ def read(path: Path) -> Trace:
         StepprofError: the file cannot be read, is no trace, or holds no event of a PyTorch profile.
     """
     data, notes = source.load(path)
-    file, data = _decode(path, data, notes)
-    if not file.traceEvents:
+    gathered = _Gathered()
+    metadata: Metadata | None = _decode_pieces(data, gathered)
+    if metadata is None:
+        gathered = _Gathered()
+        file, data = _decode(path, data, notes)
+        gathered.add(file.traceEvents, lambda: _exact_file_decoder.decode(data).traceEvents)
+        file.traceEvents, metadata = [], file
+    if not gathered.seen:
         early = "capture again with at least one active step; a profiler stopped early writes such a file"
         todo = "capture or export it again" if notes else early
         raise source.refuse(path, "holds no event that can be read" + _in_brackets(notes), todo)
-    return _columns(path, file, data, notes)
+    return _trace(path, gathered, metadata, notes)
 
 
 # ---- text to events ----
@@ -221,6 +310,33 @@ def _accepts(event: bytes) -> None:
 _event_decoder = msgspec.json.Decoder(_Event)
 _file_decoder = msgspec.json.Decoder(_File)
 _exact_file_decoder = msgspec.json.Decoder(_ExactFile)
+_events_decoder = msgspec.json.Decoder(list[_Event])
+_exact_decoder = msgspec.json.Decoder(list[_Exact])
+
+
+def _decode_pieces(data: bytes, gathered: _Gathered) -> _File | None:
+    """Decode a sound file piece by piece, so that only the events of one are objects at a time.
+
+    Returns:
+        What stands around the events; None where the file cannot be cut or is not sound: then what was gathered
+        is worth nothing.
+    """
+    cut = pieces.cut(data)
+    if cut is None or data.find(b'"traceEvents"', cut.rest) >= 0:
+        return None
+    head = data[: cut.opened]
+    try:
+        _file_decoder.decode(head + b"]}")  # only where the events are a list of the outermost object
+        for begin, end in cut.pieces:
+            text = b"[" + data[begin:end] + b"]"
+            gathered.add(_events_decoder.decode(text), lambda text=text: _exact_decoder.decode(text))  # type: ignore[misc]
+        text = head + data[cut.rest :]
+        file = _file_decoder.decode(text)
+        gathered.add(file.traceEvents, lambda: _exact_file_decoder.decode(text).traceEvents)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    file.traceEvents = []
+    return file
 
 
 def _decode(path: Path, data: bytes, notes: list[str]) -> tuple[_File, bytes]:
@@ -310,61 +426,257 @@ def _in_brackets(notes: list[str]) -> str:
 
 # ---- events to columns ----
 
+_PH, _CAT, _NAME, _PID, _TID, _TS, _DUR, _ARGS = (
+    operator.attrgetter(field) for field in ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args")
+)
+_CORRELATION, _BYTES, _DIMS, _COLLECTIVE = (
+    operator.attrgetter(field) for field in ("correlation", "bytes", "dims", "collective")
+)
+_NO_ARGS = _Args()
+_FRAME = 100
+_KIND_OR_FRAME: dict[Any, int] = {**KIND_OF_CATEGORY, stacks.FRAME: _FRAME}
 
-def _columns(path: Path, file: _File, data: bytes, notes: list[str]) -> Trace:
-    kinds = KIND_OF_CATEGORY
-    rows = [i for i, event in enumerate(file.traceEvents) if event.ph == "X" and event.cat in kinds]
-    if not rows:
+
+class _Numbers(dict[Any, int]):
+    """Distinct values in order of appearance, each with its number."""
+
+    def __missing__(self, value: Any) -> int:
+        number = self[value] = len(self)
+        return number
+
+    def of(self, values: Sequence[Any]) -> Int32:
+        """The number of each value."""
+        return np.fromiter(map(self.__getitem__, values), dtype=np.int32, count=len(values))
+
+
+class _Part(NamedTuple):
+    """The columns of the usable events of one piece of a file."""
+
+    start: Int64
+    duration: Int64
+    known: Bool
+    """Whether start and duration are numbers that can be a time."""
+    kind: npt.NDArray[np.int8]
+    name_id: Int32
+    lane_id: Int32
+    correlation: Int64
+    shape_id: Int32
+    bytes: Int64
+    collective_id: Int32
+
+
+@dataclasses.dataclass
+class _Gathered:
+    """What is known of a file while its events arrive, one piece after the other.
+
+    It goes field by field over all events of a piece: a loop in C for each, in place of one in Python for all.
+    """
+
+    seen: int = 0
+    """Events of any kind."""
+    texts: int = 0
+    """Events whose times were written as texts."""
+    parts: list[_Part] = dataclasses.field(default_factory=list)
+    names: _Numbers = dataclasses.field(default_factory=_Numbers)
+    lanes: _Numbers = dataclasses.field(default_factory=_Numbers)
+    """Process and thread as they stand in the file; device and stream behind a True."""
+    shapes: _Numbers = dataclasses.field(default_factory=_Numbers)
+    collectives: _Numbers = dataclasses.field(default_factory=_Numbers)
+    titles: dict[tuple[bool, str, str], str] = dataclasses.field(default_factory=dict)
+    categories: set[str] = dataclasses.field(default_factory=set)
+    frames: list[stacks.Frames] = dataclasses.field(default_factory=list)
+    frames_known: dict[Any, bool] = dataclasses.field(default_factory=dict)
+
+    def add(self, events: list[_Event], exact: Callable[[], list[_Exact]]) -> None:
+        """Add the events of a piece.
+
+        Args:
+            events: all of them.
+            exact: gives their times as they stand in the text.
+        """
+        self.seen += len(events)
+        categories = map(_CAT, events)
+        kind = np.fromiter(map(_KIND_OR_FRAME.get, categories, repeat(-1)), dtype=np.int8, count=len(events))
+        self._add_titles(compress(events, (kind < 0).tolist()))
+        frames = compress(events, (kind == _FRAME).tolist())
+        self.frames.append(stacks.collect(frames, _ns_of_numbers, _text, self.frames_known))
+        rows = np.flatnonzero((kind >= 0) & (kind < _FRAME))
+        chosen = [events[row] for row in rows.tolist()]
+        if set(map(_PH, chosen)) - {"X"}:
+            self._add_titles(chosen)
+            rows = rows[np.array([event.ph == "X" for event in chosen], dtype=np.bool_)]
+            chosen = [events[row] for row in rows.tolist()]
+        if chosen:
+            self.categories.update(map(_CAT, chosen))
+            self._add_columns(chosen, kind[rows], rows, exact)
+
+    def _add_titles(self, events: Iterable[_Event]) -> None:
+        """The names that the trace gives to threads."""
+        for event in events:
+            if event.ph == "M" and event.name == "thread_name" and event.args and isinstance(event.args.name, str):
+                self.titles[False, _text(event.pid), _text(event.tid)] = event.args.name
+
+    def _add_columns(
+        self, events: list[_Event], kind: npt.NDArray[np.int8], rows: Int64, exact: Callable[[], list[_Exact]]
+    ) -> None:
+        start, duration, texts = _times(list(map(_TS, events)), list(map(_DUR, events)), rows, exact)
+        known = (start != MISSING) & (duration != MISSING)
+        self.texts += int((texts & known).sum())
+        args = [_NO_ARGS if given is None else given for given in map(_ARGS, events)]
+        dims = [b"" if given is _NO_DIMS else bytes(given) for given in map(_DIMS, args)]
+        part = _Part(
+            start=start,
+            duration=duration,
+            known=known,
+            kind=kind,
+            name_id=self.names.of(_names(list(map(_NAME, events)))),
+            lane_id=self.lanes.of(_lanes(events, args, np.flatnonzero(kind >= Kind.KERNEL))),
+            correlation=_correlations(list(map(_CORRELATION, args))),
+            shape_id=self.shapes.of(dims),
+            bytes=_sizes(list(map(_BYTES, args))),
+            collective_id=self._collective_ids(args),
+        )
+        self.parts.append(part)
+
+    def _collective_ids(self, args: list[_Args]) -> Int32:
+        """The number of each event's arguments of a collective; -1 where it has none."""
+        ids = np.full(len(args), -1, dtype=np.int32)
+        for row in _given(list(map(_COLLECTIVE, args))):
+            ids[row] = self.collectives[_collective(args[row])]
+        return ids
+
+    def all_frames(self) -> stacks.Frames:
+        """The user's own frames of all pieces."""
+        return stacks.Frames(
+            np.concatenate([part.start for part in self.frames]),
+            np.concatenate([part.end for part in self.frames]),
+            [thread for part in self.frames for thread in part.thread],
+            [line for part in self.frames for line in part.line],
+            any(part.recorded for part in self.frames),
+        )
+
+    def all_lanes(self) -> tuple[list[Lane], Int32]:
+        """The lanes, and for each number in `lanes` which one it is: a thread may be written in several ways."""
+        distinct = _Numbers()
+        of_given = distinct.of([_lane(given) for given in self.lanes])
+        lanes = [Lane(device, owner, row, self.titles.get((device, owner, row), "")) for device, owner, row in distinct]
+        return lanes, of_given
+
+
+def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str]) -> Trace:
+    """Put the pieces together, and set aside what cannot be true."""
+    if not gathered.parts:
         raise source.refuse(
             path,
-            f"has {_events(len(file.traceEvents))}, none of them an operator, a label or device work of PyTorch",
+            f"has {_events(gathered.seen)}, none of them an operator, a label or device work of PyTorch",
             "name the trace of a torch.profiler session",
         )
-    events = [file.traceEvents[i] for i in rows]
-    start, duration, known = _times(events, rows, data, notes)
-    kind = np.fromiter((kinds[event.cat] for event in events), dtype=np.int8, count=len(events))  # type: ignore[index]
-    known &= _plausible(start, duration, known, notes)
+    all_ = _Part._make(np.concatenate(columns) for columns in zip(*gathered.parts, strict=True))
+    gathered.parts.clear()
+    if gathered.texts:
+        notes.append(f"repaired: times written as texts, read as numbers ({_events(gathered.texts)})")
+    if not all_.known.all():
+        untimed = int((~all_.known).sum())
+        notes.append(f"set aside: {_events(untimed)} without a start and a duration that can be a time")
+    known = all_.known & _plausible(all_.start, all_.duration, all_.known, notes)
     if not known.any():
-        why = f"has {_events(len(events))}, none with a usable time{_in_brackets(notes)}"
+        why = f"has {_events(len(known))}, none with a usable time{_in_brackets(notes)}"
         raise source.refuse(path, why, "capture it again")
-    names, name_id = _interned("" if event.name is None else str(event.name) for event in events)
-    lanes, lane_id = _interned(_lane(event, code) for event, code in zip(events, kind.tolist(), strict=True))
-    shapes, shape_id = _interned(_shape(event) for event in events)
+    names, shapes = list(gathered.names), list(gathered.shapes)
+    lanes, lane_of_given = gathered.all_lanes()
+    kept = all_ if known.all() else _Part._make(column[known] for column in all_)
     return Trace(
         name=path.name,
-        start=start[known],
-        end=(start + duration)[known],
-        kind=_unhidden(kind, names, name_id)[known],
-        name_id=name_id[known],
-        lane_id=lane_id[known],
-        correlation=np.fromiter(map(_correlation, events), dtype=np.int64, count=len(events))[known],
-        shape_id=_without_empty(shapes, shape_id)[known],
+        start=kept.start,
+        end=kept.start + kept.duration,
+        kind=_unhidden(kept.kind, names, kept.name_id),
+        name_id=kept.name_id,
+        lane_id=lane_of_given[kept.lane_id],
+        correlation=kept.correlation,
+        shape_id=_without_empty(shapes, kept.shape_id),
+        bytes=kept.bytes,
+        collective=kept.collective_id >= 0,
+        collective_id=kept.collective_id,
+        collectives=list(gathered.collectives),
         names=names,
-        lanes=_titled(lanes, file.traceEvents),
+        lanes=lanes,
         shapes=shapes,
-        metadata=file,
-        categories=frozenset(event.cat for event in events if event.cat is not None),
+        frames=gathered.all_frames(),
+        metadata=metadata,
+        categories=frozenset(gathered.categories),
         notes=notes,
     )
 
 
-def _times(events: list[_Event], rows: list[int], data: bytes, notes: list[str]) -> tuple[Int64, Int64, Bool]:
-    """Start and duration in ns, and which of them are numbers that can be a time."""
-    given = [(event.ts, event.dur) for event in events]
-    texts = np.array([isinstance(ts, str) or isinstance(dur, str) for ts, dur in given], dtype=np.bool_)
-    if texts.any() or any(isinstance(ts, float) and abs(ts) >= EXACT_BELOW_US for ts, _ in given):
-        exact = _exact_file_decoder.decode(data).traceEvents
-        start = _ns_of_texts(exact[i].ts for i in rows)
-        duration = _ns_of_texts(exact[i].dur for i in rows)
-    else:
-        start = _ns_of_numbers([ts for ts, _ in given])
-        duration = _ns_of_numbers([dur for _, dur in given])
-    known = (start != MISSING) & (duration != MISSING)
-    if (texts & known).any():
-        notes.append(f"repaired: times written as texts, read as numbers ({_events(int((texts & known).sum()))})")
-    if not known.all():
-        notes.append(f"set aside: {_events(int((~known).sum()))} without a start and a duration that can be a time")
-    return start, duration, known
+def _times(
+    starts: list[Any], durations: list[Any], rows: Int64, exact: Callable[[], list[_Exact]]
+) -> tuple[Int64, Int64, Bool]:
+    """Start and duration in ns (`MISSING` where none can be a time), and which of them are texts."""
+    types = set(map(type, starts)) | set(map(type, durations))
+    texts = np.zeros(len(starts), dtype=np.bool_)
+    if str in types:
+        texts[:] = [isinstance(ts, str) or isinstance(dur, str) for ts, dur in zip(starts, durations, strict=True)]
+    if str in types or (float in types and _too_large(starts)):
+        written = exact()
+        return (
+            _ns_of_texts(written[i].ts for i in rows.tolist()),
+            _ns_of_texts(written[i].dur for i in rows.tolist()),
+            texts,
+        )
+    return _ns_of_numbers(starts), _ns_of_numbers(durations), texts
+
+
+def _too_large(starts: list[Any]) -> bool:
+    """Whether a double cannot hold the nanoseconds of one of them."""
+    return any(isinstance(ts, float) and abs(ts) >= EXACT_BELOW_US for ts in starts)
+
+
+def _names(given: list[Any]) -> list[str]:
+    """Names as texts; an event without one has an empty one."""
+    if set(map(type, given)) == {str}:
+        return given
+    return ["" if name is None else str(name) for name in given]
+
+
+def _lanes(events: list[_Event], args: list[_Args], on_device: Int64) -> list[tuple[Any, ...]]:
+    """Process and thread of each event; for device work a True, device and stream."""
+    lanes: list[tuple[Any, ...]] = list(zip(map(_PID, events), map(_TID, events), strict=True))
+    for row in on_device.tolist():
+        device, stream = args[row].device, args[row].stream
+        owner, thread = lanes[row]
+        lanes[row] = (True, owner if device is None else device, thread if stream is None else stream)
+    return lanes
+
+
+def _lane(given: tuple[Any, ...]) -> tuple[bool, str, str]:
+    if len(given) == 2:
+        return False, _text(given[0]), _text(given[1])
+    return True, _text(given[1]), _text(given[2]).removeprefix("stream ")
+
+
+def _correlations(given: list[Any]) -> Int64:
+    """Numbers that link a launch to its work; 0 where there is none."""
+    if set(map(type, given)) <= {int, type(None)}:
+        try:
+            found = np.array([number or 0 for number in given], dtype=np.int64)
+        except OverflowError:
+            pass
+        else:
+            return np.where(found == MISSING, 0, found)
+    return np.array([_correlation(value) for value in given], dtype=np.int64)
+
+
+def _sizes(given: list[Any]) -> Int64:
+    """Bytes of copies; -1 where not recorded."""
+    sizes = np.full(len(given), -1, dtype=np.int64)
+    for row in _given(given):
+        sizes[row] = _bytes(given[row])
+    return sizes
+
+
+def _given(values: list[Any]) -> Iterable[int]:
+    """Where the few values stand that are not None."""
+    return compress(range(len(values)), map(operator.is_not, values, repeat(None)))
 
 
 MISSING = int(np.iinfo(np.int64).min)
@@ -372,7 +684,10 @@ MISSING = int(np.iinfo(np.int64).min)
 
 def _ns_of_numbers(values: Sequence[Any]) -> Int64:
     """Microseconds as ns; exact for integers, and for three decimals below `EXACT_BELOW_US`."""
-    us = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    try:
+        us = np.fromiter(values, dtype=np.float64, count=len(values))
+    except TypeError:  # None
+        us = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     usable = np.abs(us) <= LARGEST_US  # false for NaN
     us = np.where(usable, us, 0.0)
     whole = np.floor(us)
@@ -413,38 +728,8 @@ def _plausible(start: Int64, duration: Int64, known: Bool, notes: list[str]) -> 
     return rest & ~far
 
 
-def _interned(values: Iterable[Any]) -> tuple[list[Any], Int32]:
-    """The distinct values in order of appearance, and the number of each."""
-    numbers: dict[Any, int] = {}
-    ids = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int32)
-    return list(numbers), ids
-
-
 def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _lane(event: _Event, kind: int) -> tuple[bool, str, str]:
-    if kind < Kind.KERNEL:
-        return False, _text(event.pid), _text(event.tid)
-    args = event.args
-    device = event.pid if args is None or args.device is None else args.device
-    stream = event.tid if args is None or args.stream is None else args.stream
-    return True, _text(device), _text(stream).removeprefix("stream ")
-
-
-def _titled(lanes: list[tuple[bool, str, str]], events: list[_Event]) -> list[Lane]:
-    """Lanes with the names that the trace gives to threads."""
-    titles = {
-        (False, _text(event.pid), _text(event.tid)): event.args.name
-        for event in events
-        if event.ph == "M" and event.name == "thread_name" and event.args and isinstance(event.args.name, str)
-    }
-    return [Lane(*lane, title=titles.get(lane, "")) for lane in lanes]
-
-
-def _shape(event: _Event) -> bytes:
-    return bytes(event.args.dims) if event.args is not None else b""
 
 
 def _without_empty(shapes: list[Any], shape_id: Int32) -> Int32:
@@ -454,13 +739,23 @@ def _without_empty(shapes: list[Any], shape_id: Int32) -> Int32:
     return np.where(shape_id == empty, -1, shape_id).astype(np.int32)
 
 
-def _correlation(event: _Event) -> int:
-    value = event.args.correlation if event.args is not None else None
+def _correlation(value: Any) -> int:
     try:
         number = 0 if value is None else int(value)
     except (ValueError, OverflowError):
         return 0
     return number if -(2**63) < number < 2**63 else 0
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, str):  # as HIP's calls have it
+        value = int(value) if value.isdecimal() and len(value) < 19 else -1
+    return int(value) if isinstance(value, (int, float)) and 0 <= value < 2**62 else -1
+
+
+def _collective(args: Any) -> Collective:
+    given = (args.collective, args.group, args.group_ranks, args.dtype, args.elements)
+    return Collective(*("" if value is None else _text(value) for value in given))
 
 
 def _unhidden(kind: npt.NDArray[np.int8], names: list[str], name_id: Int32) -> npt.NDArray[np.int8]:

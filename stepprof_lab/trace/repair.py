@@ -15,12 +15,18 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-MAX_ENVELOPE = 16_000_000
+MAX_ENVELOPE = 2_000_000
 """Bytes around the events that are mended at the most; they hold the metadata, a few kilobytes in real files."""
+MAX_LAST = 16_000_000
+"""Bytes in which the end of the last event is looked for."""
+MAX_KEY = 1000
+"""Bytes of the key with which an event begins, at the most."""
 MAX_EVENT = 64_000
 """Bytes of one event that are mended at the most: a real one has a few hundred, with stacks some thousands."""
 MAX_LOST = 1000
 """Events that may resist mending before it is no longer tried: such a file is broken in a way not known here."""
+MAX_LOST_BYTES = 4_000_000
+"""Their bytes, likewise."""
 
 Accepts = Callable[[bytes], object]
 """Raises `msgspec.MsgspecError` (or `RecursionError`) where one event's text cannot be used."""
@@ -28,7 +34,9 @@ Accepts = Callable[[bytes], object]
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_KEY = re.compile(rb'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:')
 _USUAL_FIRST_KEYS = (b"ph", b"name", b"cat", b"ts")
-_STRING_OR_WORD = re.compile(rb'"(?:[^"\\]|\\.)*"|(-?\b(?:NaN|nan|Infinity|inf|N/A|None|undefined)(?![\w"]))')
+# A text that never ends matches to the end: to fail there and try again at the next quote would take quadratic time.
+_STRING = rb'"[^"\\]*(?:\\.?[^"\\]*)*"?'
+_STRING_OR_WORD = re.compile(_STRING + rb'|(-?\b(?:NaN|nan|Infinity|inf|N/A|None|undefined)(?![\w"]))', re.DOTALL)
 _BAD_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _SURROGATE = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
 _OUTSIDE = re.compile(rb'["{}\[\]]')
@@ -37,7 +45,7 @@ _AFTER_KEY = re.compile(rb"\s*:")
 _AFTER_VALUE = re.compile(rb'\s*(?:,\s*"[^"]{0,200}"\s*:|\}\s*(?:[,}\]]|$))')
 _AFTER_ITEM = re.compile(rb'\s*(?:,\s*["\[{\w-]|\]\s*(?:[,}\]]|$))')
 """What may follow the quote that ends a key, a value of an object and an item of a list."""
-_TRAILING_COMMA = re.compile(rb'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])')
+_TRAILING_COMMA = re.compile(_STRING + rb"|,(?=\s*[}\]])", re.DOTALL)
 _CONTROLS_AS_SPACE = bytes(max(b, 32) for b in range(256))
 
 
@@ -49,7 +57,9 @@ class Salvage:
         whole: False where the text ended before the events did.
         cut_in: index of the event in which it ended, and the byte where that event begins.
         mended: for each kind of repair, in how many events.
+        sufficed: the one repair that sufficed for the event mended last; None where it took several.
         aside: events that cannot be used.
+        aside_bytes: how long they are together.
         first_aside: index of the first of them, and the byte where it begins.
         why_aside: what is wrong with the first of them.
         envelope_lost: True where the metadata around the events could not be read.
@@ -60,17 +70,25 @@ class Salvage:
         self.whole = True
         self.cut_in: tuple[int, int] | None = None
         self.mended: Counter[str] = Counter()
+        self.sufficed: str | None = None
         self.aside = 0
+        self.aside_bytes = 0
         self.first_aside: tuple[int, int] = (-1, -1)
         self.why_aside = ""
         self.envelope_lost = False
 
-    def set_aside(self, index: int, byte: int, why: str) -> None:
+    def set_aside(self, index: int, byte: int, why: str, size: int) -> None:
         """Count one event that cannot be used."""
         if self.aside == 0:
             self.first_aside = (index, byte)
             self.why_aside = why
         self.aside += 1
+        self.aside_bytes += size
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether so much resisted mending that it is no longer tried."""
+        return self.aside >= MAX_LOST or self.aside_bytes >= MAX_LOST_BYTES
 
 
 def from_parts(head: bytes, events: list[msgspec.Raw], tail: bytes, accepts: Accepts) -> Salvage:
@@ -94,7 +112,7 @@ def from_text(data: bytes, accepts: Accepts) -> Salvage | None:
     opened = _EVENTS.search(data)
     if opened is not None:
         start = opened.end()
-    elif data.lstrip()[:1] == b"[":
+    elif data[:MAX_EVENT].lstrip()[:1] == b"[":
         start = data.index(b"[") + 1
     else:
         return None
@@ -102,7 +120,7 @@ def from_text(data: bytes, accepts: Accepts) -> Salvage | None:
     kept = []
     tail_at = start
     pieces = list(_pieces(data, start))
-    if not pieces and not data[start:].lstrip().startswith(b"]"):
+    if not pieces and not data[start : start + MAX_EVENT].lstrip().startswith(b"]"):
         return None
     for index, (begin, end) in enumerate(pieces):
         last = index + 1 == len(pieces)
@@ -128,7 +146,7 @@ def from_text(data: bytes, accepts: Accepts) -> Salvage | None:
 
 def _pieces(data: bytes, start: int) -> Iterator[tuple[int, int]]:
     """Where each event begins and ends: an object after ``[`` or ``,`` whose first key an event may have first."""
-    first = _FIRST_KEY.match(data, start)
+    first = _FIRST_KEY.match(data, start, start + MAX_KEY)
     if first is None:
         return
     keys = b"|".join({re.escape(first[1]), *(b'"%s"' % key for key in _USUAL_FIRST_KEYS)})
@@ -142,7 +160,7 @@ def _pieces(data: bytes, start: int) -> Iterator[tuple[int, int]]:
 
 def _cut_last(data: bytes, begin: int) -> tuple[bytes | None, int]:
     """The last event and where the text after it begins; None where the text ends inside the event."""
-    text = data[begin : begin + MAX_ENVELOPE].decode("utf-8", "surrogateescape")
+    text = data[begin : begin + MAX_LAST].decode("utf-8", "surrogateescape")
     try:
         _, end = json.JSONDecoder(strict=False).raw_decode(text)
     except (ValueError, RecursionError):
@@ -151,7 +169,7 @@ def _cut_last(data: bytes, begin: int) -> tuple[bytes | None, int]:
     return data[begin : begin + used], begin + used
 
 
-_END_OF_LAST = re.compile(rb"\}\s*,?\s*(?=\](?:\s*\}?\s*$|\s*,\s*\"[^\"]*\"\s*:))")
+_END_OF_LAST = re.compile(rb'\}(?:\s*,)?\s*(?=\](?:\s*(?:\}\s*)?$|\s*,\s*"[^"]{0,1000}"\s*:))')
 
 
 def _cut_broken_last(data: bytes, begin: int) -> tuple[bytes | None, int]:
@@ -165,15 +183,24 @@ def _usable(piece: bytes, accepts: Accepts, salvage: Salvage, index: int, begin:
     problem = _problem(piece, accepts)
     if problem is None:
         return piece
-    if len(piece) > MAX_EVENT or salvage.aside >= MAX_LOST:
-        salvage.set_aside(index, begin, problem)
+    if len(piece) > MAX_EVENT or salvage.hopeless:
+        salvage.set_aside(index, begin, problem, len(piece))
         return None
-    mended, needed = _mended(piece, accepts)
+    mended, needed = _as_before(piece, accepts, salvage) or _mended(piece, accepts)
     if mended is None:
-        salvage.set_aside(index, begin, problem)
+        salvage.set_aside(index, begin, problem, len(piece))
         return None
     salvage.mended.update(needed)
+    salvage.sufficed = needed[0] if len(needed) == 1 else None
     return mended
+
+
+def _as_before(piece: bytes, accepts: Accepts, salvage: Salvage) -> tuple[bytes, list[str]] | None:
+    """The text mended as the event before it was: where one event is broken, all often are in the same way."""
+    for name, mend in MENDS:
+        if name == salvage.sufficed and (text := mend(piece)) != piece and _problem(text, accepts) is None:
+            return text, [name]
+    return None
 
 
 def _mended(piece: bytes, accepts: Accepts) -> tuple[bytes | None, list[str]]:
@@ -249,14 +276,14 @@ def _surrogates(text: bytes) -> bytes:
 def _quotes(text: bytes) -> bytes:
     """Escape each quote inside a text that cannot be its end, by what follows it."""
     lone: list[int] = []
-    inside = b""
+    inside = bytearray()
     at = 0
     while (found := _OUTSIDE.search(text, at)) is not None:
         at = found.end()
         if found[0] in b"{[":
             inside += found[0]
         elif found[0] in b"}]":
-            inside = inside[:-1]
+            del inside[-1:]
         elif inside.endswith(b"["):
             at = _end_of_text(text, at, _AFTER_ITEM, lone)
         elif text[max(at - 32, 0) : at - 1].rstrip().endswith(b":"):

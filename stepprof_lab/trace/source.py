@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
 import zlib
 from typing import TYPE_CHECKING
@@ -18,9 +19,18 @@ MAX_RATIO = 200
 RATIO_FROM = 64_000_000
 """Unpacked bytes from which on the ratio is looked at: below, nothing can be hurt."""
 CHUNK = 1 << 20
+FINE = 256
+"""Packed bytes at a time where a damaged file is unpacked as far as it goes."""
+LEAST_BYTES = {b"{": 16, b"[": 6, b",": 5}
+"""Bytes of a trace for each of these, at the least; in real ones 110, 40 and 19. Denser text holds no events, and would
+take thirty times its size in memory."""
+DENSE_FROM = 4_000_000
+"""Bytes of text from which on this is looked at."""
 
+NOTHING = b" \t\r\n\x00"
 GZIP = b"\x1f\x8b"
 OTHER_KINDS = (
+    (GZIP, "packed with gzip twice"),
     (b"PK\x03\x04", "a zip archive"),
     (b"\x28\xb5\x2f\xfd", "a zstd file"),
     (b"\xfd7zXZ\x00", "an xz file"),
@@ -51,7 +61,7 @@ def load(path: Path) -> tuple[bytes, list[str]]:
         StepprofError: there is no such file, it cannot be read, it is of another kind, it is empty or too large.
     """
     notes: list[str] = []
-    data = _read(path)
+    data = _read(path, notes)
     if data.startswith(GZIP):
         data = _unpack(path, data, notes)
     data = _as_utf8(path, data, notes)
@@ -59,12 +69,38 @@ def load(path: Path) -> tuple[bytes, list[str]]:
     for magic, kind in OTHER_KINDS:
         if data.startswith(magic) or start.startswith(magic):
             raise refuse(path, f"is {kind}", "unpack or export it first, or name another file")
-    if not data.strip(b" \t\r\n\x00"):
-        raise refuse(path, "is empty", "capture again: an export that failed leaves an empty file")
-    return data, notes
+    if not data[:CHUNK].strip(NOTHING) and not data.strip(NOTHING):
+        raise refuse(path, "is empty", _EMPTY)
+    return _without_end(data, notes), notes
 
 
-def _read(path: Path) -> bytes:
+_EMPTY = "capture again: an export that failed leaves an empty file"
+
+
+def refuse_dense(path: Path, data: bytes) -> None:
+    """Refuse text of (nearly) nothing but tiny values before it is decoded as one.
+
+    Raises:
+        StepprofError: it is.
+    """
+    if len(data) < DENSE_FROM:
+        return
+    for what, least in LEAST_BYTES.items():
+        found = data.count(what)
+        if found * least > len(data):
+            why = f"has {found} times {what.decode()!r} in {len(data)} bytes, which is too dense for a trace"
+            raise refuse(path, why, "name the file that export_chrome_trace wrote")
+
+
+def _without_end(data: bytes, notes: list[str]) -> bytes:
+    """Leave out the zero bytes that stand where the end of a file was never written."""
+    written = data.rstrip(b"\x00")
+    if len(written) < len(data):
+        notes.append(f"the file ends in {len(data) - len(written)} zero bytes, which were never written: left out")
+    return written
+
+
+def _read(path: Path, notes: list[str]) -> bytes:
     try:
         found = path.stat()
         if stat.S_ISDIR(found.st_mode):
@@ -73,12 +109,28 @@ def _read(path: Path) -> bytes:
             raise refuse(path, "is not a regular file", "name a file")
         if found.st_size > MAX_BYTES:
             raise refuse(path, f"has {found.st_size} bytes", _SHORTER, f"at most {MAX_BYTES} bytes")
-        return path.read_bytes()
+        return _read_up_to(path, found.st_size, notes)
     except FileNotFoundError as error:
         raise refuse(path, "does not exist", "check the name") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have (a null character)
         reason = getattr(error, "strerror", None) or error
         raise refuse(path, f"cannot be read ({reason})", "check the name and who may read it") from error
+
+
+def _read_up_to(path: Path, size: int, notes: list[str]) -> bytes:
+    """The bytes that a file had when it was looked at: one that grows meanwhile is not read for ever."""
+    with path.open("rb") as stream:
+        begin = stream.read(CHUNK)
+        if len(begin) == CHUNK and not begin.strip(NOTHING):
+            raise refuse(path, f"is empty: its first {CHUNK} bytes are blank", _EMPTY)
+        stream.seek(0)
+        data = stream.read(size)
+        grew = bool(stream.read(1))
+    if grew or len(data) < size:
+        notes.append(
+            f"the file {'grew' if grew else 'became shorter'} while it was read: it may still be being written"
+        )
+    return data
 
 
 _SHORTER = "capture fewer steps (two active steps answer most questions), without stacks and memory"
@@ -99,8 +151,11 @@ def _unpack(path: Path, packed: bytes, notes: list[str]) -> bytes:
         else:
             if not engine.eof:
                 problem = "cut short"
-        if view[at : at + 2] != GZIP:
-            break  # padding after the last member
+        if not problem and view[at : at + 2] != GZIP:
+            after = packed[at:].strip(b"\x00")  # zeros are padding
+            if after:
+                notes.append(f"what follows the compressed data ({len(after)} bytes) is not gzip and was not read")
+            break
     if problem and not out:
         raise refuse(path, f"is gzip and {problem}", "copy or capture it again")
     if problem:
@@ -114,13 +169,26 @@ def _unpack_member(path: Path, view: memoryview, at: int, engine: zlib._Decompre
         data: bytes | memoryview = view[at : at + CHUNK]
         at += len(data)
         while len(data) and not engine.eof:
-            out += engine.decompress(data, CHUNK)
+            before = engine.copy()
+            try:
+                out += engine.decompress(data, CHUNK)
+            except zlib.error:
+                _unpack_finely(data, before, out)
+                raise
             data = engine.unconsumed_tail
             if len(out) > MAX_BYTES or (len(out) > RATIO_FROM and len(out) > MAX_RATIO * at):
                 why = f"unpacks to more than {len(out)} bytes from {at}"
                 limit = f"at most {MAX_BYTES} bytes, and at most {MAX_RATIO} for each packed one"
                 raise refuse(path, why, _SHORTER, limit)
     return at - len(engine.unused_data)
+
+
+def _unpack_finely(data: bytes | memoryview, engine: zlib._Decompress, out: bytearray) -> None:
+    """Add what can still be unpacked before the damage, which is less than `CHUNK` further on."""
+    most = len(out) + CHUNK
+    with contextlib.suppress(zlib.error):
+        for at in range(0, len(data), FINE):
+            out += engine.decompress(data[at : at + FINE], max(most - len(out), 1))
 
 
 def _as_utf8(path: Path, data: bytes, notes: list[str]) -> bytes:

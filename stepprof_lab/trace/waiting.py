@@ -3,7 +3,8 @@
 Two active steps are not enough where a loader has workers. Workers deliver in bursts, with a period of as many steps
 as there are workers, and the queue that they filled before the window hides the wait: measured with 4 workers, two
 active steps waited 3 % of their time where the steady loop waited 75 %. So there the approach decides, by its mean
-over whole periods after the first queue is used up; a median would miss the stall.
+over whole periods of its steady part (`stepprof_lab.trace.ahead`); a median would miss the stall. A short wait acquits
+only where it is known how many batches can be made ahead, and where those cannot hide a longer one.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from stepprof_lab.trace import intervals
+from stepprof_lab.trace import ahead, intervals
 from stepprof_lab.trace.reader import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepprof_lab.trace.intervals import Intervals
+    from stepprof_lab.trace.intervals import Int64, Intervals
     from stepprof_lab.trace.model import Approach, Context
     from stepprof_lab.trace.reader import Trace
     from stepprof_lab.trace.steps import DeviceWork, Steps
@@ -36,8 +37,6 @@ INPUT_WAIT_SHARE = 0.10
 """Share of the step from which a wait is reported: less could not shorten the step by more than a tenth."""
 AGREES_WITHIN = 0.15
 """Difference in share up to which the active steps and the approach are said to agree: single steps vary that much."""
-QUEUED_PER_WORKER = 2
-"""Batches that a worker prepares ahead (``prefetch_factor``'s default): so many steps live from the first queue."""
 FEWEST_STEPS = 3
 """Steps of the approach below which a mean says nothing about the steady loop."""
 
@@ -100,6 +99,8 @@ class ApproachWait:
     read_ms: float
     busy_ms: float | None
     """Device time a step, as the active steps launched it; None where no device event was observed."""
+    lead: float | None = None
+    """How many of these steps may have lived from batches that were made before; None where that is not known."""
 
     @property
     def share(self) -> float:
@@ -108,6 +109,17 @@ class ApproachWait:
             return 0.0
         wait = self.read_ms if self.busy_ms is None else min(self.read_ms, max(self.step_ms - self.busy_ms, 0.0))
         return wait / self.step_ms
+
+    @property
+    def at_most(self) -> float | None:
+        """The largest share of the steady step that can be waiting: with what batches made before may hide.
+
+        None where it is not known how many batches that may be.
+        """
+        if self.lead is None:
+            return None
+        rest = max(self.step_ms - self.read_ms, self.busy_ms or 0.0)
+        return max(ahead.largest_share(self.steps, self.lead, self.step_ms, rest), self.share)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +135,9 @@ class Waiting:
     """Whether the step waits by `INPUT_WAIT_SHARE` or more; None where this trace cannot say."""
     share: float | None
     """The share that decided."""
+    at_most: float | None
+    """The largest share of the steady step that can be waiting; None where batches that were made before may hide
+    more than was seen, and it is not known how much."""
     decided_by: Literal["active steps", "approach"] | None
     notes: list[str]
 
@@ -138,18 +153,19 @@ def measure(trace: Trace, context: Context, steps: Steps, device: DeviceWork) ->
     """
     approach = context.approach
     reading = find_reading(trace, context.roles, approach)
-    workers = loader_workers(trace, approach)
+    workers = loader_workers(trace, approach, reading)
     if reading is None:
-        return Waiting(None, None, None, workers, None, None, None, [NO_READING_LABEL])
+        return Waiting(None, None, None, workers, None, None, None, None, [NO_READING_LABEL])
     active = active_wait(trace, reading, steps, device)
     mean, notes = approach_wait(approach, reading, workers, _device_ms(steps, device))
     if active is None:
         notes.append(
             f"{quoted(reading.names)}: not on the step's own thread inside the window, so no wait is seen there"
         )
-    many = workers is None and has_worker_range(trace)
-    waits, share, by, why = _decide(active, mean, workers, acquits=not many)
-    return Waiting(reading, active, mean, workers, waits, share, by, notes + why)
+    waits, share, at_most, by = _decide(active, mean, workers)
+    if waits is None and active is not None:
+        notes.append(_not_acquitted(mean, known=bool(workers) or has_worker_range(trace)))
+    return Waiting(reading, active, mean, workers, waits, share, at_most, by, notes + _agreement(active, mean))
 
 
 NO_READING_LABEL = (
@@ -160,7 +176,7 @@ NO_READING_LABEL = (
 
 def find_reading(trace: Trace, roles: Mapping[str, str], approach: Approach | None) -> Reading | None:
     """The labels whose role is reading; else those with a usual name; else the loader's own range."""
-    present = {trace.names[i] for i in np.unique(trace.name_id[trace.of(Kind.ANNOTATION, Kind.OPERATOR)])}
+    present = set(trace.names_of(trace.of(Kind.ANNOTATION, Kind.OPERATOR)))
     present |= set(approach.labels_ms) if approach is not None else set()
     names = sorted(name for name in present if roles.get(name, "read") == "read")
     stated = [name for name in names if name in roles and not LOADER_RANGE.match(name)]
@@ -178,14 +194,41 @@ def has_worker_range(trace: Trace) -> bool:
     return any(LOADER_RANGE.match(name) and WITH_WORKERS in name for name in trace.names)
 
 
-def loader_workers(trace: Trace, approach: Approach | None) -> int | None:
-    """Workers of the loader: as the approach saw them, else 0 where only a loader without any is in the trace."""
+def loader_workers(trace: Trace, approach: Approach | None, reading: Reading | None) -> int | None:
+    """Workers of the loader: as the approach saw them, else 0 where a loader without any is inside what reads."""
     seen = approach.loader_workers if approach is not None else None
     if has_worker_range(trace):
         return seen or None  # a range of workers contradicts "no workers"
-    if seen is None and any(LOADER_RANGE.match(name) and WITHOUT_WORKERS in name for name in trace.names):
+    if seen is None and reading is not None and _reads_in_place(trace, reading):
         return 0
     return seen
+
+
+def _reads_in_place(trace: Trace, reading: Reading) -> bool:
+    """Whether every region that reads holds the range of a loader without workers, or is one.
+
+    A region that holds none may wait for a thread of the program's own, which reads ahead.
+    """
+    loader = trace.named([name for name in trace.names if _is_single(name)], Kind.ANNOTATION, Kind.OPERATOR)
+    for name in reading.names:
+        if _is_single(name):
+            continue
+        rows = trace.named([name], Kind.ANNOTATION, Kind.OPERATOR)
+        if not any(_holds(trace, rows[trace.lane_id[rows] == lane], loader) for lane in np.unique(trace.lane_id[rows])):
+            return False
+    return True
+
+
+def _holds(trace: Trace, rows: Int64, others: Int64) -> bool:
+    """Whether one of the other events lies inside these, which are of one lane."""
+    others = others[trace.lane_id[others] == trace.lane_id[rows[0]]]
+    low, high = intervals.union(trace.start[rows], trace.end[rows])
+    at = np.searchsorted(low, trace.start[others], side="right") - 1
+    return bool(((at >= 0) & (trace.end[others] <= high[at])).any())
+
+
+def _is_single(name: str) -> bool:
+    return LOADER_RANGE.match(name) is not None and WITHOUT_WORKERS in name
 
 
 def active_wait(trace: Trace, reading: Reading, steps: Steps, device: DeviceWork) -> ActiveWait | None:
@@ -236,7 +279,7 @@ def approach_wait(
     timed = [series for series in timed if len(series) == len(approach.steps_ms)]
     if not timed:
         return None, [f"the approach did not time {quoted(reading.names)}, so it says nothing about the wait"]
-    skipped = steady_from(len(approach.steps_ms), workers)
+    skipped, lead = ahead.steady(approach, workers)
     used = np.array(approach.steps_ms[skipped:], dtype=np.float64)
     if len(used) < max(FEWEST_STEPS, workers or 0):
         return None, [
@@ -245,65 +288,64 @@ def approach_wait(
         ]
     # Several labels that read may nest; a step cannot read for longer than it lasts.
     read = np.minimum(np.sum(timed, axis=0)[skipped:], used)
-    return ApproachWait(len(used), skipped, float(used.mean()), float(read.mean()), busy_ms), []
-
-
-def steady_from(count: int, workers: int | None) -> int:
-    """The first step of the approach that is used.
-
-    Without workers the first step alone is left out (first use of everything). With workers the steps that live from
-    the first queue are, and then as many as leave whole periods. Where the workers are not known, half is left out.
-    """
-    if workers is None:
-        return count // 2
-    if workers == 0:
-        return min(1, count)
-    filled = QUEUED_PER_WORKER * workers
-    periods = max(count - filled, 0) // workers
-    return count - periods * workers
+    return ApproachWait(len(used), skipped, float(used.mean()), float(read.mean()), busy_ms, lead), []
 
 
 def _decide(
-    active: ActiveWait | None, mean: ApproachWait | None, workers: int | None, *, acquits: bool
-) -> tuple[bool | None, float | None, Literal["active steps", "approach"] | None, list[str]]:
-    """Whether the step waits, by which share, what decided, and notes.
+    active: ActiveWait | None, mean: ApproachWait | None, workers: int | None
+) -> tuple[bool | None, float | None, float | None, Literal["active steps", "approach"] | None]:
+    """Whether the step waits, by which share, which share it can be at the most, and what decided.
 
     Args:
         active: the wait of the active steps.
         mean: the wait of the approach.
         workers: of the loader; None: not known.
-        acquits: whether a short wait in the approach may say that there is none.
     """
-    if workers == 0 and active is not None:
-        return active.share >= INPUT_WAIT_SHARE, active.share, "active steps", _agreement(active, mean)
-    if mean is not None and (acquits or mean.share >= INPUT_WAIT_SHARE):
-        notes = _agreement(active, mean) if active is not None else []
-        return mean.share >= INPUT_WAIT_SHARE, mean.share, "approach", notes
-    if active is None:
-        return None, None, None, []
-    if active.share >= INPUT_WAIT_SHARE:
-        return True, active.share, "active steps", []
-    return None, active.share, None, [_not_acquitted(known=bool(workers) or not acquits)]
+    in_approach = mean is not None and mean.share >= INPUT_WAIT_SHARE
+    if workers == 0 and active is not None and (active.share >= INPUT_WAIT_SHARE or not in_approach):
+        return active.share >= INPUT_WAIT_SHARE, active.share, active.share, "active steps"
+    if mean is None:
+        if active is None or active.share < INPUT_WAIT_SHARE:
+            return None, None if active is None else active.share, None, None
+        return True, active.share, None, "active steps"
+    if in_approach:
+        return True, mean.share, mean.at_most, "approach"
+    if mean.at_most is not None and mean.at_most < INPUT_WAIT_SHARE:
+        return False, mean.share, mean.at_most, "approach"
+    return None, mean.share, mean.at_most, None
 
 
-def _not_acquitted(*, known: bool) -> str:
+def _not_acquitted(mean: ApproachWait | None, *, known: bool) -> str:
+    if mean is not None and mean.at_most is not None:
+        return (
+            f"waiting took {mean.share * 100:.1f} % of the approach, which does not show that the loop does not wait: "
+            f"batches that the loader's workers made before could hide a wait of up to {mean.at_most * 100:.1f} % of "
+            "the step; a longer approach before the window can tell"
+        )
     workers = "its loader has workers" if known else "whether a loader with workers stands behind it is not known"
     return (
         "the active steps waited little for their input, which does not show that the loop does not wait: "
         f"{workers}, and workers deliver in bursts from a queue that they filled before; "
-        "a longer approach before the window can tell"
+        + (
+            "a longer approach before the window can tell"
+            if known
+            else "where nothing reads ahead, state loader_workers = 0 in the scenario"
+        )
     )
 
 
-def _agreement(active: ActiveWait, mean: ApproachWait | None) -> list[str]:
-    if mean is None:
+def _agreement(active: ActiveWait | None, mean: ApproachWait | None) -> list[str]:
+    if mean is None or active is None:
         return []
-    both = (
+    shares = (
         f"waiting for input: {active.share * 100:.1f} % of the active steps, {mean.share * 100:.1f} % of the approach"
     )
-    if abs(active.share - mean.share) <= AGREES_WITHIN:
-        return [f"{both}: both show the wait"]
-    return [f"{both}: they differ, so two active steps do not stand for the steady loop"]
+    waits = {active.share >= INPUT_WAIT_SHARE, mean.share >= INPUT_WAIT_SHARE}
+    if waits == {False}:
+        return [f"{shares}: neither reaches the {INPUT_WAIT_SHARE * 100:.0f} % from which a wait is reported"]
+    if waits == {True} and abs(active.share - mean.share) <= AGREES_WITHIN:
+        return [f"{shares}: both show the wait"]
+    return [f"{shares}: they differ, so two active steps do not stand for the steady loop"]
 
 
 def quoted(names: list[str]) -> str:

@@ -1,16 +1,17 @@
-"""Do both arms start from the same state and do the same work? Asked before anything is timed, and after it."""
+"""Do both arms do the same work? Some steps of each are compared before anything is timed."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from stepprof_lab.scenario import Outputs
 from stepprof_lab.validate import outputs, start
 from stepprof_lab.validate.arms import USUAL_PREFETCH, LoaderSeen, RunningArm
-from stepprof_lab.validate.bench import OUTPUTS_RUN, Bench
+from stepprof_lab.validate.beginning import NotComparable, Start, same_start
+from stepprof_lab.validate.bench import OUTPUTS_RUN, REHEARSAL, Bench
+from stepprof_lab.validate.ending import End, refuse_stored, stored_after_search
 from stepprof_lab.validate.model import ArmName
 from stepprof_lab.validate.outputs import Comparison
 from stepprof_lab.validate.plan import OVERSHOOT, Cost, drained_steps, too_long, window_of
@@ -21,53 +22,8 @@ FEWEST_TIMED = 9
 
 MOST_PILOT_WINDOWS = 10
 
-
-class NotComparable(Exception):
-    """The arms cannot be compared.
-
-    Args:
-        reason: why, in a sentence that names what differs.
-        found: what was learned of the outputs.
-    """
-
-    def __init__(self, reason: str, found: Mapping[str, Any] | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.found = dict(found or {})
-
-
-@dataclasses.dataclass(frozen=True)
-class Start:
-    """What an arm starts from; its tensors are held, and nothing else of it."""
-
-    fingerprint: dict[str, str]
-    samples: int | None
-    tensors: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, arm: RunningArm) -> Start:
-        """Look at an instance that has done no step yet."""
-        return cls(start.fingerprint(arm.step.state), arm.step.samples, start.tensors_of(arm.step.state))
-
-
-def same_start(before: Start, after: Start) -> None:
-    """Raise `NotComparable` unless both start from equal values in memory of their own, with equal samples."""
-    if before.samples != after.samples:
-        raise NotComparable(
-            f"the arms do not do the same work: a step of before processes {_count(before.samples)}, "
-            f"a step of after {_count(after.samples)}"
-        )
-    if names := start.differing(before.fingerprint, after.fingerprint):
-        told = start.difference_in_words(names, before.fingerprint, after.fingerprint)
-        raise NotComparable(
-            f"the arms do not start from the same state: {told}; both are built from the same random numbers, so make "
-            "the model first in both, before a loader or anything else draws from them"
-        )
-    if names := start.shared_names(before.tensors, after.tensors):
-        raise NotComparable(
-            f"the arms share their state ({', '.join(names[:3])}): a step of one changes the other; "
-            "make model and optimizer inside build"
-        )
+SEARCHED_SHARE = 0.02
+"""Share of the budget in which each arm is watched for results that come back."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +35,14 @@ class Answers:
     samples: int | None
     costs: dict[ArmName, Cost]
     loaders: dict[ArmName, list[LoaderSeen]]
+    ends: list[Comparison] = dataclasses.field(default_factory=list)
+    """How the arms compared after the timed steps of each replicate."""
+    remarks: dict[str, str] = dataclasses.field(default_factory=dict)
+    """What could not be judged and has to be told, one sentence for each kind."""
+
+    def remark(self, kind: str, sentence: str) -> None:
+        """Keep a sentence for the reasons, the first of its kind."""
+        self.remarks.setdefault(kind, sentence)
 
 
 @dataclasses.dataclass
@@ -89,7 +53,10 @@ class _Answered:
     returned: list[dict[str, Any]]
     end_state: dict[str, Any]
     not_compared: list[str]
-    cost: Cost
+    build_s: float
+    step_ms: float
+    end_s: float
+    stored: bool
     loaders: list[LoaderSeen]
 
 
@@ -106,6 +73,7 @@ def compare_answers(bench: Bench, steps: int) -> Answers:
     """
     before = _answer(bench, "before", steps, None)
     after = _answer(bench, "after", steps, before)
+    refuse_leaks(bench)
     found = _report(before, after, steps, bench.scenario.outputs)
     returned = [
         outputs.compare(one, other, bench.scenario.outputs)
@@ -115,8 +83,8 @@ def compare_answers(bench: Bench, steps: int) -> Answers:
     whole = outputs.worst([*returned, state])
     found |= {
         "agreement": whole.agreement,
-        "largest_absolute_difference": _finite(whole.absolute),
-        "largest_relative_difference": _finite(whole.relative),
+        "largest_absolute_difference": outputs.finite(whole.absolute),
+        "largest_relative_difference": outputs.finite(whole.relative),
     }
     for number, one in enumerate(returned, start=1):
         _demand(one, f"in step {number} the returned value", bench.scenario.outputs, found)
@@ -127,62 +95,32 @@ def compare_answers(bench: Bench, steps: int) -> Answers:
             "return the loss or the output from the step, and give Step(..., state={...})",
             found,
         )
-    return Answers(
+    answers = Answers(
         outputs=found,
         bitwise=whole.agreement == "bitwise",
         samples=before.start.samples,
-        costs={"before": before.cost, "after": after.cost},
+        costs={"before": _cost(bench, "before", before), "after": _cost(bench, "after", after)},
         loaders={"before": before.loaders, "after": after.loaders},
     )
+    refuse_stored(before.stored, after.stored, answers)
+    return answers
 
 
-@dataclasses.dataclass(frozen=True)
-class End:
-    """What an arm came to after its timed steps."""
-
-    steps: int
-    fingerprint: dict[str, str]
-    returned: dict[str, Any]
-
-    @classmethod
-    def of(cls, arm: RunningArm) -> End:
-        """One more step, which is not timed, and the state after it."""
-        with arm.turn():
-            returned = outputs.held_value(arm.once())
-        return cls(arm.done, start.fingerprint(arm.step.state), returned)
-
-
-def same_end(before: End, after: End, answers: Answers) -> None:
-    """After the timed steps both arms must still agree, or the later ones were not the same work.
-
-    Where the outputs agreed within a tolerance only, a difference is noted and not judged: rounding differences grow
-    with the steps, and the tolerance was stated for a few.
-    """
-    names = start.differing(before.fingerprint, after.fingerprint)
-    returned = outputs.compare(before.returned, after.returned, Outputs())
-    equal = not names and returned.agreement in ("bitwise", "nothing to compare")
-    answers.outputs["after_timed_steps"] = {
-        "steps": before.steps,
-        "agreement": "bitwise" if equal else "different",
-        "judged": answers.bitwise,
-    }
-    if equal:
-        return
-    if returned.agreement == "not a number":
-        raise NotComparable(f"after {before.steps} steps both arms return NaN: equal NaN prove nothing")
-    if answers.bitwise:
-        told = start.difference_in_words(names, before.fingerprint, after.fingerprint) or "the returned value"
-        raise NotComparable(
-            f"the arms agree bitwise at the beginning and differ after {before.steps} steps: {told}; "
-            "where arithmetic may be reordered, state a tolerance with its reason"
-        )
+def refuse_leaks(bench: Bench) -> None:
+    """Raise `NotComparable` where one arm sets a name in a module that the other runs with too."""
+    for leak in bench.around.names.leaks():
+        if leak.is_setting:
+            raise NotComparable(
+                f"{leak.sentence}: both live in one process, so what was timed would be neither arm as it is alone; "
+                "give the value to what build makes, and keep it out of the module"
+            )
 
 
 def _answer(bench: Bench, name: ArmName, steps: int, other: _Answered | None) -> _Answered:
     begin, mark = bench.clock(), len(bench.loaders)
     arm = bench.fresh(name, OUTPUTS_RUN)
     started = Start.of(arm)
-    fresh_s = bench.clock() - begin
+    build_s = bench.clock() - begin
     if other is not None:
         same_start(other.start, started)
     returned, times = _steps_of(bench, arm, steps)
@@ -190,9 +128,22 @@ def _answer(bench: Bench, name: ArmName, steps: int, other: _Answered | None) ->
     loaders = bench.loaders[mark:]
     step_ms = _pilot(bench, arm, times, loaders)
     begin = bench.clock()
+    end = End.of(arm, started, tolerant=outputs.tolerates(bench.scenario.outputs))
+    end_s = bench.clock() - begin
+    stored = end.stored or (not end.learns and stored_after_search(arm, SEARCHED_SHARE * bench.budget_s, bench.clock))
     bench.drop(arm)
-    cost = Cost(fresh_s=fresh_s + bench.clock() - begin, step_ms=step_ms)
-    return _Answered(started, returned, end_state, not_compared, cost, loaders)
+    return _Answered(started, returned, end_state, not_compared, build_s, step_ms, end_s, stored, loaders)
+
+
+def _cost(bench: Bench, name: ArmName, seen: _Answered) -> Cost:
+    """What an instance costs, from the rehearsal and the comparison of outputs: one sample is off by several times."""
+    share = 1 if bench.scenario.boundary.read else 0.5  # where both arms live, they are dropped at once
+    rehearsed_s = bench.build_ms[name, REHEARSAL] / 1e3
+    return Cost(
+        fresh_s=seen.build_s + seen.end_s + share * max(bench.drops_s),
+        least_fresh_s=min(seen.build_s, rehearsed_s) + seen.end_s + share * min(bench.drops_s),
+        step_ms=seen.step_ms,
+    )
 
 
 def _steps_of(bench: Bench, arm: RunningArm, steps: int) -> tuple[list[dict[str, Any]], list[float]]:
@@ -204,10 +155,12 @@ def _steps_of(bench: Bench, arm: RunningArm, steps: int) -> tuple[list[dict[str,
             value = arm.once()
             bench.device.synchronize()
             times.append((bench.clock() - begin) * 1e3)
+            arm.returned.note(value)
             returned.append(outputs.held_value(value))
             bench.progress(f"outputs of {arm.name}", len(times), steps)
             if len(times) > 1:
                 _refuse_long(bench, FEWEST_TIMED * min(times) / 1e3)
+    bench.profilers.refuse(f"a step of arm {arm.name}, in {arm.where}")
     return returned, times
 
 
@@ -289,12 +242,3 @@ def _allowed(allowed: Outputs) -> str:
     if not (allowed.relative_tolerance or allowed.absolute_tolerance):
         return "none (where arithmetic is reordered on purpose, state a tolerance with its reason)"
     return f"{allowed.absolute_tolerance:.3g} + {allowed.relative_tolerance:.3g} of before's value"
-
-
-def _count(samples: int | None) -> str:
-    return "samples that it does not state" if samples is None else f"{samples} samples"
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity; the words of the reason have it."""
-    return value if value is None or math.isfinite(value) else None

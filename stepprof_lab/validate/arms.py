@@ -14,7 +14,9 @@ from stepprof_lab.devices import import_torch
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.labels import Step
 from stepprof_lab.validate.model import ArmName
+from stepprof_lab.validate.repeats import Returned
 from stepprof_lab.validate.start import RandomStates, derived_seed, sow
+from stepprof_lab.validate.surroundings import Surroundings
 
 Build = Callable[[str], Step]
 Clock = Callable[[], float]
@@ -72,27 +74,43 @@ class RunningArm:
         seed: the scenario's seed.
         replicate: which pair of instances this one belongs to; both of a pair get the same seeds.
         where: the same in words, for errors ("replicate 3").
+        around: the process that the arms share; by default it is this arm's alone.
     """
 
     def __init__(
-        self, name: ArmName, build: Build, torch_device: str, *, seed: int, replicate: int, where: str
+        self,
+        name: ArmName,
+        build: Build,
+        torch_device: str,
+        *,
+        seed: int,
+        replicate: int,
+        where: str,
+        around: Surroundings | None = None,
     ) -> None:
         self.name = name
         self.where = where
         self.done = 0
+        self.returned = Returned()
+        self._around = around or Surroundings(build)
         self._torch_device = torch_device
+        self._around.begin(name)
         sow(derived_seed(seed, "build", replicate))
         self.step = self._built(build)
+        self._around.names.add(self.step.run)
         # Again after the build: one arm may draw more numbers there than the other and still do the same steps.
         sow(derived_seed(seed, "steps", replicate))
         self._random = RandomStates.now(torch_device)
+        self.settings = self._around.end(name)
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """The arm runs now: the global random generators go on where this arm left them."""
+        """The arm runs now: the process's switches and random generators go on where this arm left them."""
+        self._around.begin(self.name, self.settings)
         self._random.restore()
         yield
         self._random = RandomStates.now(self._torch_device)
+        self.settings = self._around.end(self.name)
 
     def stamps(self, steps: int, clock: Clock) -> list[float]:
         """Run steps in a row and read the clock before the first and after each: ``steps + 1`` readings in seconds."""
@@ -103,7 +121,7 @@ class RunningArm:
             for _ in range(steps):
                 run()
                 note(clock())
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.done += len(times) - 1
             raise self._stopped(error, steps - len(times) + 1) from error
         self.done += steps
@@ -116,7 +134,7 @@ class RunningArm:
         try:
             for ran in range(steps):  # noqa: B007 - the number of the step that raised
                 run()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.done += ran
             raise self._stopped(error, steps - ran) from error
         self.done += steps
@@ -125,21 +143,28 @@ class RunningArm:
         """Run one step and give what it returned."""
         try:
             value = self.step.run()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._stopped(error, 1) from error
         self.done += 1
+        return value
+
+    def noted(self) -> Any:
+        """Run one step, and remember in which memory lies what it returned."""
+        value = self.once()
+        self.returned.note(value)
         return value
 
     def drop(self) -> None:
         """Let go of everything that the build made; its loader's workers end with it."""
         self.step = Step(_dropped)
+        self.returned = Returned()
 
     def _built(self, build: Build) -> Step:
         try:
             step = build(self._torch_device)
         except StepprofError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise StepprofError(
                 f"building arm {self.name} raised {_in_words(error)} in {self.where}",
                 "a build(device) that returns a Step",
@@ -154,7 +179,7 @@ class RunningArm:
             )
         return step
 
-    def _stopped(self, error: Exception, wanted: int) -> StepprofError:
+    def _stopped(self, error: BaseException, wanted: int) -> StepprofError:
         if isinstance(error, StepprofError):
             return error
         if isinstance(error, StopIteration):
@@ -189,12 +214,12 @@ def _dropped() -> None:
     raise RuntimeError("this arm was dropped")
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: BaseException) -> str:
     first = (str(error).strip().splitlines() or [""])[0][:200]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def _users_traceback(error: Exception) -> str:
+def _users_traceback(error: BaseException) -> str:
     """The traceback from the user's own code on: the first frame is ours."""
     inner = error.__traceback__.tb_next if error.__traceback__ is not None else None
     return "".join(traceback.format_exception(type(error), error, inner or error.__traceback__))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from stepprof_lab import labels
-from stepprof_lab.errors import StepprofError
 from stepprof_lab.progress import Progress
 from stepprof_lab.scenario import Scenario
 from stepprof_lab.validate.arms import Build, Clock, LoaderSeen, RunningArm, collect_garbage
 from stepprof_lab.validate.model import ArmName, Block, WarmUp
 from stepprof_lab.validate.noise import Meter
 from stepprof_lab.validate.plan import Terms
+from stepprof_lab.validate.surroundings import Surroundings
 from stepprof_lab.validate.timing import DIGITS, TimedDevice, time_block, time_start_up
+from stepprof_lab.validate.watchers import ProfilersSeen
 
 ARMS: tuple[ArmName, ArmName] = ("before", "after")
 
@@ -39,6 +38,8 @@ class Bench:
         meter: what the noise report reads.
         progress: told how far it is.
         loaders: every DataLoader iterator made so far.
+        around: the process that both arms share.
+        profilers: counts the profilers that a step or a build opened.
         replicates: fresh pairs of arms.
         budget_s: how long all of it may take.
     """
@@ -50,12 +51,18 @@ class Bench:
     meter: Meter
     progress: Progress
     loaders: list[LoaderSeen]
+    around: Surroundings
+    profilers: ProfilersSeen
     replicates: int
     budget_s: float
     blocks: list[Block] = dataclasses.field(default_factory=list)
     warm_ups: list[WarmUp] = dataclasses.field(default_factory=list)
     build_ms: dict[tuple[ArmName, int], float] = dataclasses.field(default_factory=dict)
+    drops_s: list[float] = dataclasses.field(default_factory=list)
+    """How long it took each time to let go of instances and collect garbage, in seconds."""
     began_s: float = 0.0
+    planned_s: float = 0.0
+    """Seconds from the beginning until the plan was made."""
 
     def __post_init__(self) -> None:
         self.began_s = self.clock()
@@ -80,21 +87,26 @@ class Bench:
             seed=self.scenario.seed,
             replicate=replicate,
             where=_RUN_NAMES.get(replicate, f"replicate {replicate}"),
+            around=self.around,
         )
         self.device.synchronize()
         self.build_ms[name, replicate] = round((self.clock() - begin) * 1e3, DIGITS)
-        refuse_watchers(f"arm {name} was built")
+        self.profilers.refuse(f"arm {name} was built")
         return arm
 
     def drop(self, *arms: RunningArm) -> None:
         """Let go of instances and of all that belongs to them, before anything else is timed."""
+        begin = self.clock()
         for arm in arms:
             arm.drop()
         collect_garbage(self.loaders, arms[-1].name if self.scenario.boundary.read else None)
+        self.drops_s.append(self.clock() - begin)
 
     def start_up(self, arm: RunningArm, steps: int) -> list[float]:
         """Run steps that count for the start-up alone; their times in ms."""
-        return time_start_up(arm, steps, device=self.device, clock=self.clock)
+        found = time_start_up(arm, steps, device=self.device, clock=self.clock)
+        self.profilers.refuse(f"a step of arm {arm.name}, in {arm.where}")
+        return found
 
     def note_warm_up(self, arm: RunningArm, replicate: int, steps_ms: list[float], steady: int | None) -> None:
         """Keep how an instance started; apart from the times that are compared."""
@@ -127,31 +139,12 @@ class Bench:
             started_s=round(started, DIGITS),
         )
         self.blocks.append(block)
+        self.profilers.refuse(f"a step of arm {arm.name}, in {arm.where}")
         return block
 
     def start_up_report(self) -> dict[str, Any]:
         """What the start-up of each arm took, as medians over the replicates."""
         return {name: _report(own) for name in ARMS if (own := [one for one in self.warm_ups if one.arm == name])}
-
-
-def refuse_watchers(when: str) -> None:
-    """Refuse to time under a profiler or while labels are recorded: both change what is timed.
-
-    Raises:
-        StepprofError: one of them is active.
-    """
-    torch = sys.modules.get("torch")
-    watcher = None
-    if torch is not None and torch.autograd._profiler_enabled():  # noqa: SLF001 - no public way to ask
-        watcher = "a profiler is active"
-    elif labels._recorder is not None:  # noqa: SLF001 - the switch itself
-        watcher = "labels are recorded"
-    if watcher is not None:
-        raise StepprofError(
-            f"{watcher} ({when})",
-            "a comparison outside the profiler",
-            "end the profiler or the capture before validating",
-        )
 
 
 def _report(found: list[WarmUp]) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,16 +15,26 @@ from stepprof_lab.errors import StepprofError
 from stepprof_lab.progress import Progress, silent
 from stepprof_lab.scenario import Scenario
 from stepprof_lab.validate import noise
-from stepprof_lab.validate.agreement import Answers, NotComparable, compare_answers, workers_of
+from stepprof_lab.validate.agreement import Answers, compare_answers, workers_of
 from stepprof_lab.validate.arms import Build, Clock, loaders_watched
-from stepprof_lab.validate.bench import ARMS, REHEARSAL, Bench, refuse_watchers
+from stepprof_lab.validate.beginning import NotComparable
+from stepprof_lab.validate.bench import ARMS, REHEARSAL, Bench
 from stepprof_lab.validate.designs import carry_out, make_plan
-from stepprof_lab.validate.model import Validation
+from stepprof_lab.validate.model import ArmName, Validation
 from stepprof_lab.validate.noise import Meter
 from stepprof_lab.validate.plan import PairsPlan, WholePlan
+from stepprof_lab.validate.settings import Settings
 from stepprof_lab.validate.start import random_states_kept
 from stepprof_lab.validate.statistics import PAIRS, WHOLE_ARMS, arm_of, verdict_from
+from stepprof_lab.validate.surroundings import Surroundings, told_of_loading
 from stepprof_lab.validate.timing import TimedDevice
+from stepprof_lab.validate.watchers import profilers_watched, refuse_watchers
+
+LATE = 1.02
+"""Beyond this share of the budget a run is told to have taken longer."""
+
+TOO_GOOD = 0.1
+"""Below this ratio the reader is asked to look once more."""
 
 OUTPUT_STEPS = 5
 """Steps of each arm whose outputs are compared, unless the caller says otherwise."""
@@ -73,15 +85,24 @@ def compare(
     _refuse_many_processes()
     refuse_watchers("before the comparison")
     chosen = _device(device)
-    with random_states_kept(chosen.torch_device), loaders_watched() as loaders:
+    builds, loaded = _builds(before, after)
+    around = Surroundings(*builds.values(), notes=loaded)
+    with (
+        random_states_kept(chosen.torch_device),
+        around.kept(),
+        loaders_watched() as loaders,
+        profilers_watched() as profilers,
+    ):
         bench = Bench(
             scenario=scenario,
-            builds={"before": _build(before), "after": _build(after)},
+            builds=builds,
             device=chosen,
             clock=clock,
             meter=meter or Meter(),
             progress=progress,
             loaders=loaders,
+            around=around,
+            profilers=profilers,
             replicates=replicates,
             budget_s=budget_s,
         )
@@ -94,12 +115,14 @@ def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
     try:
         answers = compare_answers(bench, output_steps)
         plan = make_plan(bench, answers)
+        bench.planned_s = bench.clock() - bench.began_s
         compiled = bench.meter.compilations()
         carry_out(bench, plan, answers)
     except NotComparable as error:
         planned = _plan_report(bench, plan, answers) if plan and answers else {}
-        return _not_comparable(error, answers, _recorded(bench, margin, rehearsed, planned))
-    refuse_watchers("after the comparison")
+        told = bench.around.reasons()
+        return _not_comparable(error, answers, told, _recorded(bench, margin, rehearsed, planned))
+    bench.profilers.refuse("after the comparison")
     design = plan.design
     conclusion = verdict_from(bench.blocks, design, margin)
     disturbed = noise.report(
@@ -121,18 +144,28 @@ def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
         replicate_ratios=conclusion.replicate_ratios,
         outputs=answers.outputs,
         arms=[arm_of(bench.blocks, name, answers.samples) for name in ARMS],
-        reasons=[*conclusion.reasons, *_remarks(bench, answers, recorded["startup"], design), *unstable],
+        reasons=[
+            *conclusion.reasons,
+            *answers.remarks.values(),
+            *bench.around.reasons(),
+            *_remarks(bench, answers, recorded["startup"], design),
+            *_too_good(conclusion.ratio),
+            *_overrun(recorded["plan"]),
+            *unstable,
+        ],
         noise=disturbed,
         **recorded,
     )
 
 
-def _not_comparable(error: NotComparable, answers: Answers | None, recorded: dict[str, Any]) -> Validation:
+def _not_comparable(
+    error: NotComparable, answers: Answers | None, told: list[str], recorded: dict[str, Any]
+) -> Validation:
     """The verdict without a ratio; what was measured until then is kept."""
     return Validation(
         verdict="not comparable",
         outputs=(answers.outputs if answers else {}) | error.found,
-        reasons=[error.reason],
+        reasons=[error.reason, *told],
         noise={},
         **recorded,
     )
@@ -149,6 +182,7 @@ def _recorded(bench: Bench, margin: float, rehearsed: dict[str, Any], plan: dict
         "seed": bench.scenario.seed,
         "margin": margin,
         "startup": bench.start_up_report() | {"first_in_process": rehearsed},
+        "settings": bench.around.report(),
         "plan": plan,
         "warm_up": bench.warm_ups,
         "blocks": bench.blocks,
@@ -158,18 +192,49 @@ def _recorded(bench: Bench, margin: float, rehearsed: dict[str, Any], plan: dict
 def _rehearse(bench: Bench) -> dict[str, Any]:
     """Build each arm once and run one step, so that what a process pays once is paid before anything is planned.
 
+    An arm that switches something of the process is built once more: what the second build does not set again was set
+    by an import, and belongs to both. Names that the first arm set in its modules are put back before the other is
+    built, so that each shows what it sets by itself.
+
     Returns:
         what that took, for each arm.
     """
     found: dict[str, Any] = {}
-    for number, name in enumerate(ARMS):
-        bench.progress("rehearsal", number, len(ARMS))
-        arm = bench.fresh(name, REHEARSAL)
-        found[name] = {"build_ms": bench.build_ms[name, REHEARSAL], "first_step_ms": bench.start_up(arm, 1)[0]}
-        bench.drop(arm)
+    names = bench.around.names
+    at_first = names.held()
+    bench.progress("rehearsal", 0, len(ARMS))
+    found["before"] = _rehearse_arm(bench, "before")
+    as_left = names.held()
+    names.put_back(at_first)
+    bench.progress("rehearsal", 1, len(ARMS))
+    try:
+        found["after"] = _rehearse_arm(bench, "after")
+    except StepprofError:
+        if not names.put_back(as_left):  # what belongs together in a module may have been torn apart
+            raise
+        found["after"] = _rehearse_arm(bench, "after")
     bench.progress("rehearsal", len(ARMS), len(ARMS))
     note = "the first arm of a process also pays what the process pays once; do not compare these two"
     return {**found, "note": note}
+
+
+def _rehearse_arm(bench: Bench, name: ArmName) -> dict[str, Any]:
+    settings, took = _build_and_step(bench, name)
+    if first := bench.around.set_by[name]:
+        bench.around.set_by[name] = {}
+        with contextlib.suppress(StepprofError):  # it may need what only the first build has set
+            _build_and_step(bench, name)
+        if once := first.keys() - bench.around.set_by[name].keys():
+            bench.around.adopt(name, set(once), settings)
+    return took
+
+
+def _build_and_step(bench: Bench, name: ArmName) -> tuple[Settings, dict[str, Any]]:
+    arm = bench.fresh(name, REHEARSAL)
+    took = {"build_ms": bench.build_ms[name, REHEARSAL], "first_step_ms": bench.start_up(arm, 1)[0]}
+    settings = arm.settings
+    bench.drop(arm)
+    return settings, took
 
 
 def _remarks(bench: Bench, answers: Answers, start_up: dict[str, Any], design: str) -> list[str]:
@@ -196,12 +261,37 @@ def _remarks(bench: Bench, answers: Answers, start_up: dict[str, Any], design: s
     return told
 
 
+def _too_good(ratio: float) -> list[str]:
+    """That a gain this large is rarely one."""
+    if ratio >= TOO_GOOD:
+        return []
+    told = (
+        f"after takes less than {TOO_GOOD:g} of before's time: look whether it still does the work of every step, for "
+        "a result that was stored, or a part that is left out, is fast too"
+    )
+    return [told]
+
+
+def _overrun(plan: dict[str, Any]) -> list[str]:
+    """That it took longer than was allowed, if it did."""
+    if plan["took_s"] <= LATE * plan["budget_s"]:
+        return []
+    timing_s = plan["took_s"] - plan["before_plan_s"]
+    told = (
+        f"it took {plan['took_s']:.3g} s, and {plan['budget_s']:.3g} s were allowed: {plan['before_plan_s']:.3g} s "
+        f"until the plan was made, and {timing_s:.3g} s for what was estimated at {plan['estimated_s']:.3g} s; a plan "
+        "is carried out to its end once it is made"
+    )
+    return [told]
+
+
 def _plan_report(bench: Bench, plan: PairsPlan | WholePlan, answers: Answers) -> dict[str, Any]:
     lengths = [pair.steps for one in plan.pairs for pair in one] if isinstance(plan, PairsPlan) else [plan.steps]
     return {
         **{name: value for name, value in msgspec.to_builtins(plan).items() if name != "pairs"},
         "replicates": bench.replicates,
         "budget_s": bench.budget_s,
+        "before_plan_s": round(bench.planned_s, 3),
         "took_s": round(bench.clock() - bench.began_s, 3),
         "steps_per_block": [min(lengths), max(lengths)],
         "loader_workers": {
@@ -213,6 +303,18 @@ def _plan_report(bench: Bench, plan: PairsPlan | WholePlan, answers: Answers) ->
 def _compiled_since(before: int | None, meter: Meter) -> int | None:
     now = meter.compilations()
     return None if now is None else now - (before or 0)
+
+
+def _builds(before: Build | str, after: Build | str) -> tuple[dict[ArmName, Build], list[str]]:
+    """The builders of both arms, and what loading their files switched in the process."""
+    builds: dict[ArmName, Build] = {}
+    notes: list[str] = []
+    arms: Mapping[ArmName, Build | str] = {"before": before, "after": after}
+    for name, arm in arms.items():
+        settings = Settings.now()
+        builds[name] = _build(arm)
+        notes += told_of_loading(name, settings)
+    return builds, notes
 
 
 def _build(arm: Build | str) -> Build:

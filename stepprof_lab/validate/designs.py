@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import math
 
-from stepprof_lab.validate.agreement import Answers, End, Start, same_end, same_start, workers_of
+from stepprof_lab.validate.agreement import Answers, refuse_leaks, workers_of
 from stepprof_lab.validate.arms import RunningArm
+from stepprof_lab.validate.beginning import Start, same_start
 from stepprof_lab.validate.bench import ARMS, Bench
+from stepprof_lab.validate.ending import End, same_end
 from stepprof_lab.validate.model import ArmName
 from stepprof_lab.validate.plan import (
     MIN_BLOCK_MS,
@@ -55,6 +57,7 @@ def carry_out(bench: Bench, plan: PairsPlan | WholePlan, answers: Answers) -> No
             _pairs(bench, plan, replicate, answers)
         else:
             _whole_arms(bench, plan, replicate, answers)
+        refuse_leaks(bench)
     bench.progress("timing", bench.replicates, bench.replicates)
 
 
@@ -62,12 +65,15 @@ def _pairs(bench: Bench, plan: PairsPlan, replicate: int, answers: Answers) -> N
     first = plan.built_first[replicate]
     built = [bench.fresh(name, replicate) for name in _from(first)]
     arms = {arm.name: arm for arm in built}
-    same_start(Start.of(arms["before"]), Start.of(arms["after"]))
+    starts = {name: Start.of(arm) for name, arm in arms.items()}
+    same_start(starts["before"], starts["after"])
     _warm_up(bench, plan, replicate, arms)
     for number, pair in enumerate(plan.pairs[replicate]):
         for name in _from(pair.first):
             bench.measure(arms[name], pair.steps, replicate=replicate, pair=number, host_clock=False)
-    same_end(End.of(arms["before"]), End.of(arms["after"]), answers)
+    ends = {name: End.of(arms[name], starts[name], tolerant=not answers.bitwise) for name in ARMS}
+    same_end(ends["before"], ends["after"], answers, bench.scenario.outputs)
+    starts.clear()  # it holds the arms' memory
     bench.drop(*built)
 
 
@@ -98,10 +104,11 @@ def _whole_arms(bench: Bench, plan: WholePlan, replicate: int, answers: Answers)
         series = times + (block.steps_ms if block.per_step else [])
         window = plan.period * max(1, len(series) // (4 * plan.period))
         bench.note_warm_up(arm, replicate, times, steady_after(series, window))
-        ends[name] = End.of(arm)
+        ends[name] = End.of(arm, seen, tolerant=not answers.bitwise)
+        del seen
         bench.drop(arm)
         bench.progress("timing", replicate, bench.replicates)
-    same_end(ends["before"], ends["after"], answers)
+    same_end(ends["before"], ends["after"], answers, bench.scenario.outputs)
 
 
 def _from(first: ArmName) -> tuple[ArmName, ArmName]:

@@ -93,6 +93,8 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     """How the outputs were compared, over how many steps, and the largest difference."""
     startup: dict[str, Any]
     """Time to the first step and steps until steady, for each arm; never mixed into the times above."""
+    settings: dict[str, Any] = {}
+    """Switches of the process (threads, precision, gradients, ...) that each arm set; each had its own in its turns."""
     statistics: list[Statistic] = []
     """The other statistics beside the verdict's own (median, mean), and where they disagree."""
     replicate_ratios: list[float] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -62,6 +63,16 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any], allowed: Output
     return worst(found)
 
 
+def tolerates(allowed: Outputs) -> bool:
+    """Whether anything but equal bytes may count as the same answer."""
+    return allowed.relative_tolerance > 0 or allowed.absolute_tolerance > 0
+
+
+def finite(value: float | None) -> float | None:
+    """JSON has no infinity; the words of the reason have it."""
+    return value if value is None or math.isfinite(value) else None
+
+
 def worst(comparisons: list[Comparison]) -> Comparison:
     """The first of the worst, with the largest differences of all."""
     decided = max(comparisons, key=lambda one: _ORDER.index(one.agreement))
@@ -99,9 +110,8 @@ def _compare_numbers(name: str, before: Any, after: Any, kinds: tuple[str, str],
     absolute = float(apart.max(initial=0.0))
     relative = float(scaled.max()) if scaled.size else None
     # Without a tolerance only equal bytes are equal: beyond 2**53 these float64 no longer tell integers apart.
-    tolerated = allowed.relative_tolerance > 0 or allowed.absolute_tolerance > 0
     inside = np.isfinite(apart) & (apart <= allowed.absolute_tolerance + allowed.relative_tolerance * size)
-    if tolerated and bool(inside.all()):
+    if tolerates(allowed) and bool(inside.all()):
         return Comparison("within tolerance", name, "", absolute, relative)
     why = "the values differ" if kinds[0] == kinds[1] else f"{kinds[0]} before and {kinds[1]} after"
     return Comparison("different", name, why, absolute, relative)

@@ -47,7 +47,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What one arm was seen to cost."""
 
     fresh_s: float
-    """To build an instance, take its fingerprint and drop it, in seconds."""
+    """To build an instance, look at it before and after its steps, and drop it, in seconds; the most that was seen."""
+    least_fresh_s: float | None = None
+    """The least that was seen: what cannot be done even so is refused."""
     step_ms: float
     """Mean step, in ms."""
 
@@ -141,13 +143,13 @@ def plan_pairs(costs: dict[ArmName, Cost], terms: Terms, *, min_block_ms: float)
     both_ms = max(1e-6, sum(cost.step_ms for cost in costs.values()))  # a coarse clock may show nothing
     lengths = block_lengths(fast_ms, min_block_ms)
     window = window_of(both_ms / 2)
-    fresh_s = sum(cost.fresh_s for cost in costs.values())
+    fresh_s, least_s = _fresh(costs)
 
-    def seconds(pairs: int, windows: float) -> float:
+    def seconds(pairs: int, windows: float, fresh_s: float = fresh_s) -> float:
         steps = windows * window + pairs * sum(lengths) / len(lengths) + 1
         return terms.replicates * (fresh_s + steps * both_ms / 1e3)
 
-    smallest = seconds(FEWEST_PAIRS, 2)
+    smallest = seconds(FEWEST_PAIRS, 2, least_s)
     if smallest > terms.left_s * OVERSHOOT:
         raise too_long(smallest, terms)
     room_s = PLANNED_SHARE * terms.left_s
@@ -185,15 +187,15 @@ def plan_whole_arms(costs: dict[ArmName, Cost], terms: Terms, *, drained: int, p
         StepprofError: even the smallest plan does not fit.
     """
     both_ms = sum(cost.step_ms for cost in costs.values())
-    fresh_s = sum(cost.fresh_s for cost in costs.values())
+    fresh_s, least_s = _fresh(costs)
 
-    def seconds(steps: int) -> float:
+    def seconds(steps: int, fresh_s: float = fresh_s) -> float:
         return terms.replicates * (fresh_s + (drained + steps + 1) * both_ms / 1e3)
 
     fewest = period * max(2, math.ceil(FEWEST_WHOLE_STEPS / period))
     most = period * max(5, math.ceil(MOST_WHOLE_STEPS / period))
-    if seconds(fewest) > terms.left_s * OVERSHOOT:
-        raise too_long(seconds(fewest), terms)
+    if (smallest := seconds(fewest, least_s)) > terms.left_s * OVERSHOOT:
+        raise too_long(smallest, terms)
     room_s = PLANNED_SHARE * terms.left_s
     steps = max((n for n in range(fewest, most + 1, period) if seconds(n) <= room_s), default=fewest)
     chance = random.Random(derived_seed(terms.seed, "plan"))  # noqa: S311 - no secret
@@ -204,6 +206,13 @@ def plan_whole_arms(costs: dict[ArmName, Cost], terms: Terms, *, drained: int, p
         first=_half_and_half(terms.replicates, chance),
         estimated_s=seconds(steps),
     )
+
+
+def _fresh(costs: dict[ArmName, Cost]) -> tuple[float, float]:
+    """What a fresh pair costs in seconds: the most and the least that was seen."""
+    most = [cost.fresh_s for cost in costs.values()]
+    least = [cost.fresh_s if cost.least_fresh_s is None else cost.least_fresh_s for cost in costs.values()]
+    return sum(most), sum(least)
 
 
 def too_long(needed_s: float, terms: Terms) -> StepprofError:

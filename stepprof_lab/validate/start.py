@@ -117,6 +117,36 @@ def difference_in_words(names: list[str], before: Mapping[str, str], after: Mapp
     return ", ".join(told) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
+def advice_on(names: list[str], before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What to do about differences in the start, by their kind: values drawn, settings, or another model."""
+    drawn: list[str] = []
+    settings: list[str] = []
+    shapes: list[str] = []
+    for name in names:
+        kinds = [side[name].rpartition(" ")[0] for side in (before, after) if name in side]
+        if len(kinds) < 2 or kinds[0] != kinds[1]:
+            (settings if _is_setting(name) else shapes).append(name)
+        else:
+            (drawn if " of shape " in kinds[0] and not _is_setting(name) else settings).append(name)
+    told = []
+    if shapes:
+        told.append("give both the same model and optimizer: one that is built otherwise does other work")
+    if settings:
+        told.append(
+            f"give both the same settings ({', '.join(settings[:3])}): an arm that trains otherwise does other work"
+        )
+    if drawn and not shapes:
+        told.append(
+            "both are built from the same random numbers, so make the model first in both, before a loader or anything "
+            "else draws from them"
+        )
+    return "; ".join(told)
+
+
+def _is_setting(name: str) -> bool:
+    return ".param_groups." in f".{name}"
+
+
 def tensors_of(state: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors of a step's state by name: the same memory, without the model or loader that they belong to."""
     return {name: leaf for name, leaf in _state_leaves(state) if values.is_tensor(leaf)}
@@ -126,6 +156,27 @@ def shared_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
     """Names in ``after`` whose tensor lies in the same memory as one of ``before``."""
     taken = {place for _, leaf in _state_leaves(before) if (place := _place(leaf)) is not None}
     return [name for name, leaf in _state_leaves(after) if _place(leaf) in taken]
+
+
+def multiply(state: Mapping[str, Any], factor: float) -> bool:
+    """Multiply every floating tensor and array of a state in place; False where there is none that can be written.
+
+    Memory that several names share is multiplied once.
+    """
+    torch = import_torch()
+    done: set[tuple[Any, ...]] = set()
+    for _, leaf in _state_leaves(state):
+        place: tuple[Any, ...] | None = None
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f" and leaf.flags.writeable:
+            place = ("host", id(leaf))
+        elif values.is_tensor(leaf) and leaf.is_floating_point() and (where := _place(leaf)) is not None:
+            place = (*where, tuple(leaf.shape))
+        if place is None or place in done:
+            continue
+        done.add(place)
+        with contextlib.nullcontext() if torch is None else torch.inference_mode():
+            leaf.__imul__(factor)
+    return bool(done)
 
 
 def _generator_state(torch: Any, torch_device: str) -> Any:

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from stepprof_lab.errors import StepprofError
+from stepprof_lab.validate import clocks
 from stepprof_lab.validate.model import Arm, ArmName, Block, Statistic, Verdict
 
 PAIRS = "blocks in random pairs"
@@ -190,7 +191,7 @@ def verdict_from(blocks: Sequence[Block], design: str, margin: float) -> Conclus
             f"{len(ratios)} whole replicates", "at least 2, because an interval needs a spread", "measure again"
         )
     ratio, interval, error = _ratio_of(ratios)
-    verdict = verdict_of(interval, margin)
+    verdict, told = _by_both_clocks(blocks, decides, (ratio, interval), margin)
     effect = _smallest_effect(error, len(ratios))
     needed = _replicates_needed(error * math.sqrt(len(ratios)), margin)
     statistics = [_statistic(blocks, name) for name in STATISTICS]
@@ -207,11 +208,29 @@ def verdict_from(blocks: Sequence[Block], design: str, margin: float) -> Conclus
         replicate_ratios=ratios,
         statistics=statistics,
         reasons=[
-            _reason(verdict, margin, seen),
-            *_power_reason(verdict, effect, needed, margin, len(ratios)),
-            *_disagreements(verdict, decides, statistics, margin, design),
+            *told,
+            _reason(verdict_of(interval, margin), margin, seen),
+            *([] if told else _power_reason(verdict, effect, needed, margin, len(ratios))),
+            *_disagreements(verdict_of(interval, margin), decides, statistics, margin, design),
         ],
     )
+
+
+def _by_both_clocks(
+    blocks: Sequence[Block], decides: str, events: clocks.Ratio, margin: float
+) -> tuple[Verdict, list[str]]:
+    """The verdict by the device's events, unless the host's clock clearly says otherwise: then none is claimed."""
+    verdict = verdict_of(events[1], margin)
+    blocks_by_host = clocks.by_host(blocks)
+    if blocks_by_host is None:
+        return verdict, []
+    ratio, interval, _ = _ratio_of(replicate_ratios(blocks_by_host, decides))
+    if not clocks.disagree(events, (ratio, interval)):
+        return verdict, []
+    told = clocks.sentence(events, (ratio, interval))
+    if verdict_of(interval, margin) == verdict:
+        return verdict, [told]
+    return "no difference shown", [f"{told}; so no verdict is given on either"]
 
 
 def _ratio_of(ratios: Sequence[float]) -> tuple[float, tuple[float, float], float]:

@@ -258,8 +258,8 @@ def test_by_default_a_new_directory_below_runs_is_made(tmp_path: Path, monkeypat
     assert first is not None
     assert second is not None
     assert first.trace.parent != second.trace.parent
-    assert {first.trace.parts[0], second.trace.parts[0]} == {"runs"}
-    assert first.trace.parts[1].startswith("my-scene-2")
+    assert {first.trace.parent.parent, second.trace.parent.parent} == {tmp_path / "runs"}
+    assert first.trace.parent.name.startswith("my-scene-2")
 
 
 # --- the forms of a loop that exists already -------------------------------------------------------------------------

@@ -156,6 +156,23 @@ print("end")
     assert left(tmp_path) == ["t.rejected.json.gz", "t.rejected.record.json"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["held", "by hand"])
+@pytest.mark.parametrize("ending", ["raise KeyboardInterrupt", "raise ValueError", "sys.exit(7)"])
+def test_an_error_that_ends_the_program_leaves_nothing_at_exit(form: str, ending: str, tmp_path: Path) -> None:
+    if (form, ending) == ("by hand", "sys.exit(7)"):
+        pytest.skip("Python does not tell that a program ended by sys.exit; such a loop is closed as one that ended")
+    run = {
+        "held": "loop = iter(made)\nfor step in loop:\n    body()\n    if step == 3:\n        " + ending,
+        "by hand": "made.start()\nfor step in range(9):\n    body()\n    if step == 4:\n        "
+        + ending
+        + "\n    made.step()",
+    }[form]
+    code, _, _ = finish(start(tmp_path, run))
+    assert code != 0
+    assert left(tmp_path) == []
+
+
 def test_reading_a_record_and_naming_a_capture_import_no_torch() -> None:
     text = (
         "import sys, stepprof_lab.record, stepprof_lab.capturing, stepprof_lab.workload; print('torch' in sys.modules)"

@@ -1,11 +1,13 @@
 """What every test on real hardware needs: a GPU, or the reason why there is none; and a place for the evidence.
 
-``make hardware`` runs these tests. What each command printed, and the traces, stay under ``evidence/`` (or where
-STEPPROF_EVIDENCE says), so that one visit to a machine leaves something to look at.
+``make hardware`` runs these tests. What each command printed, and the traces, stay in a new folder of each run under
+``evidence/`` (or under what STEPPROF_EVIDENCE names), so that one visit to a machine leaves something to look at.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -31,12 +33,39 @@ def gpu() -> devices.Device:
 
 
 @pytest.fixture(scope="session")
-def evidence() -> Path:
-    """A directory of this run, kept."""
-    folder = os.environ.get("STEPPROF_EVIDENCE") or ROOT / "evidence" / time.strftime("%Y%m%d-%H%M%S")
-    path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+def new_folder() -> Callable[[Path], Path]:
+    """Make a folder below another one that no run has used: what a run writes never meets what an earlier one left."""
+
+    def make(below: Path) -> Path:
+        base = below / time.strftime("%Y%m%d-%H%M%S")
+        for number in itertools.count(1):
+            path = base if number == 1 else base.with_name(f"{base.name}-{number}")
+            with contextlib.suppress(FileExistsError):
+                path.mkdir(parents=True)
+                return path
+        raise AssertionError
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def evidence(new_folder: Callable[[Path], Path]) -> Path:
+    """A folder of this run, kept."""
+    return new_folder(Path(os.environ.get("STEPPROF_EVIDENCE") or ROOT / "evidence"))
+
+
+@pytest.fixture(scope="session")
+def lists() -> Callable[[str, str], bool]:
+    """Whether a vendor's tool lists the device that torch names.
+
+    torch names a slice of a divided GPU by both parts ("NVIDIA H200 MIG 1g.18gb"), nvidia-smi on two lines.
+    """
+
+    def listed(said: str, name: str) -> bool:
+        gpu, _, part = name.partition(" MIG ")
+        return gpu in said and (not part or f"MIG {part}" in " ".join(said.split()))
+
+    return listed
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stepprof_lab.report import timeline_view
 from stepprof_lab.report.html import page
 from stepprof_lab.trace.model import Interpretation
 
@@ -39,7 +40,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if not self.open or self.open[-1] != "style":
+        if not self.open or self.open[-1] not in {"style", "script"}:
             self.text.append(data)
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
@@ -74,7 +75,8 @@ def test_the_page_is_well_nested_and_named(samples: Any) -> None:
 def test_the_page_loads_nothing(samples: Any) -> None:
     source = whole(samples)
     seen = Page(source)
-    assert not {"script", "link", "img", "iframe", "object", "embed", "form", "base"} & {n for n, _ in seen.elements}
+    assert not {"link", "img", "iframe", "object", "embed", "form", "base"} & {n for n, _ in seen.elements}
+    assert seen.all("script") == [{"type": "application/json", "id": "tl-data"}, {}]
     assert not re.search(r"@import|url\((?!#)", source)
     links = [attrs.get("href") for attrs in seen.all("a")]
     assert links
@@ -84,6 +86,7 @@ def test_the_page_loads_nothing(samples: Any) -> None:
     )
     policy = next(m for m in seen.all("meta") if m.get("http-equiv") == "Content-Security-Policy")
     assert "default-src 'none'" in (policy["content"] or "")
+    assert re.findall(r"script-src [^;]*", policy["content"] or "") == [f"script-src {timeline_view.script_source()}"]
     assert re.findall(r"https?://[^\"' <]+", source.replace("http://www.w3.org/2000/svg", "")) == []
 
 

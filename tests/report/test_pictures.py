@@ -108,7 +108,7 @@ def test_thousands_of_spans_make_a_small_picture_and_the_merging_is_said(samples
     assert len(picture) < 400_000
     root = parsed(picture)
     inside_the_picture(root)
-    assert any("short spans that touch" in title for title in titles(root))
+    assert any("short spans, from" in title for title in titles(root))
     assert any("drawn as one" in text for text in drawn_texts(root))
 
 
@@ -152,7 +152,7 @@ def test_what_is_not_drawn_is_counted_in_words() -> None:
     texts = drawn_texts(parsed(svg.timeline_svg(Timeline(10.0, [deep, *others], arrows))))
     assert "18 spans nested deeper than 12 rows: not drawn." in texts
     assert "15 further lanes: not drawn." in texts
-    assert "5 further launches: no arrow drawn." in texts
+    assert f"Arrows from launch to work: 1 of {svg.ARROWS_DRAWN + 5} drawn." in texts
     assert "7 spans too short to draw: left out, see the table." in texts
     # The note of the one who left them out says more.
     noted = drawn_texts(parsed(svg.timeline_svg(Timeline(10.0, [deep], [], "7 spans under 1 µs are left out."))))
@@ -169,7 +169,7 @@ def test_the_evidence_of_findings_is_outlined(samples: Any) -> None:
 
     assert outlines(plain) == 0
     assert outlines(marked) == 2
-    assert "Outlined: evidence of input-wait." in drawn_texts(marked)
+    assert "Rows at the top, and outlined: evidence of input-wait." in drawn_texts(marked)
 
 
 def test_colour_is_not_the_only_sign(samples: Any) -> None:

@@ -80,8 +80,10 @@ def test_blocks_stand_in_the_order_of_measuring(samples: Any) -> None:
 
 def test_lanes_count_what_was_left_out(samples: Any) -> None:
     lanes = rows(tables.timeline_lanes(samples.timeline(gpu=True)))
-    assert lanes["CPU thread 4242"][:2] == [360, 12]
-    assert lanes["GPU 0 stream 20"] == [4, 0, 1250.0, 7600.0, 90.0, "Memcpy HtoD (Pageable -> Device)"]
+    assert lanes["CPU thread 4242"][:2] == ["calls of a thread", 372]
+    assert lanes["GPU 0 stream 20"] == [
+        "device work", 4, 1250.0, 7600.0, 90.0, "Memcpy HtoD (Pageable -> Device)"
+    ]  # fmt: skip
     regions = tables.timeline_regions(samples.timeline(), limit=3)
     assert [row[1] for row in regions.rows] == ["ProfilerStep#26", "read_batch", "train"]
     assert regions.note == "5 further regions not listed."

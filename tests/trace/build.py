@@ -1,9 +1,14 @@
-"""Small traces written by hand: times in whole microseconds, one call an event."""
+"""Small traces for tests, by hand: times in whole microseconds, one call an event.
+
+A thin layer over `stepprof_lab.construct`: every event is placed by its start, its duration and its correlation, no
+clock moves, and the file holds nothing else.
+"""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
+
+from stepprof_lab import construct
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,13 +20,12 @@ class Built:
     """A trace in the making; every method adds one event and returns the trace."""
 
     def __init__(self, origin_us: float = 1000.0, **around: Any) -> None:
-        self.origin = origin_us
-        self.around = around
-        self.events: list[dict[str, Any]] = []
+        self.origin = origin_us - 1000 * construct.BEGIN_MS
+        self.trace = construct.Construct(bare=True, **{"deviceProperties": [], **around})
 
     def add(self, category: str, name: str, start: float, duration: float, **more: Any) -> Built:
-        event = {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": MAIN}
-        self.events.append(event | {"ts": self.origin + start, "dur": duration} | more)
+        fields = {"pid": 1, "tid": MAIN, **more}
+        self.trace.event(category, name, (self.origin + start) / 1000, duration / 1000, **fields)
         return self
 
     def step(self, number: int, start: float, duration: float) -> Built:
@@ -42,9 +46,6 @@ class Built:
         args = {"device": 0, "stream": stream, "correlation": correlation}
         return self.add("kernel", name, start, duration, pid=0, tid=stream, args=args)
 
-    def object(self) -> dict[str, Any]:
-        return {"schemaVersion": 1, "deviceProperties": [], **self.around, "traceEvents": self.events}
-
     def write(self, path: Path) -> Path:
-        path.write_text(json.dumps(self.object(), ensure_ascii=False), encoding="utf-8")
+        path.write_bytes(self.trace.to_bytes())
         return path

@@ -42,6 +42,18 @@ def read(tmp_path: Path) -> Callable[..., Any]:
     return interpreted
 
 
+@pytest.fixture
+def analyse(tmp_path: Path) -> Callable[..., Any]:
+    """Interpret a `stepprof_lab.construct.Construct` with a context given by keywords; returns the analysis."""
+
+    def analysed(made: Any, **context: Any) -> Any:
+        path = tmp_path / "made.json"
+        path.write_bytes(made.to_bytes())
+        return interpret(path, Context(**context)).analysis
+
+    return analysed
+
+
 @pytest.fixture(scope="session")
 def traces() -> Path:
     """The folder of real traces."""

@@ -65,6 +65,6 @@ def test_the_loader_without_workers_is_found_and_the_one_with_four_is_not():
     # 415.8 ms of host time in the loader, of which the device worked for 60 ms, in 1049 ms of steps.
     assert slow.findings[0].share_of_step == pytest.approx(0.339, abs=0.001)
     assert "39.6 %" in slow.findings[0].observation
-    assert fast.findings == []
+    assert "input-wait" not in {finding.id for finding in fast.findings}
     assert fast.regime == "undecided"
     assert any("does not show that the loop does not wait" in note for note in fast.notes)

@@ -12,7 +12,10 @@ import pytest
 from stepprof_lab.trace import interpret
 from stepprof_lab.trace.model import Approach, Context
 
-KEYS = ["trace", "origin", "question", "notes", "regime", "gpu", "steps", "labels", "operators", "findings"]
+KEYS = [
+    *("trace", "origin", "question", "notes", "regime", "gpu", "steps", "labels", "operators", "findings"),
+    *("regime_reason", "not_worth"),
+]
 
 
 def test_the_json_has_the_contracts_keys(build, read):
@@ -20,7 +23,8 @@ def test_the_json_has_the_contracts_keys(build, read):
     built.launch(1, 61).kernel(1, 70, 5)
     result = json.loads(msgspec.json.encode(read(built, origin="recorded", question="Why?").analysis))
     assert list(result) == KEYS
-    assert (result["trace"], result["origin"], result["question"]) == ("trace.json", "recorded", "Why?")
+    # The file says that it was constructed, which no record outweighs.
+    assert (result["trace"], result["origin"], result["question"]) == ("trace.json", "constructed", "Why?")
     assert set(result["gpu"]) == {
         *("observed", "vendor", "devices", "events", "events_unlinked", "busy_us", "sum_us", "span_us")
     }
@@ -103,7 +107,8 @@ def test_a_plain_torch_profiler_trace_is_read(plain_trace):
     assert 0 < inside < sum(step.cpu_us for step in analysis.steps)
     assert "aten::addmm" in {operator.name for operator in analysis.operators}
     assert not analysis.gpu.observed
-    assert (analysis.origin, analysis.question, analysis.findings) == ("unknown", None, [])
+    assert (analysis.origin, analysis.question) == ("unknown", None)
+    assert {finding.id for finding in analysis.findings} <= {"unsteady-window", "dominant-operator"}
     assert analysis.regime == "undecided"
     assert any("no label is known to read the batch" in note for note in analysis.notes)
     assert [lane.kind for lane in result.timeline.lanes][:3] == ["steps", "labels", "cpu"]
@@ -122,7 +127,6 @@ def test_with_roles_the_same_trace_is_decided(plain_trace):
     analysis = interpret(plain_trace, Context(roles=roles, approach=known)).analysis
     assert not any("no label is known" in note for note in analysis.notes)
     # 60 batches are made where one is used, so reading is most of the step on any machine.
-    (finding,) = analysis.findings
-    assert finding.id == "input-wait"
+    (finding,) = [finding for finding in analysis.findings if finding.id == "input-wait"]
     assert 0.1 < finding.share_of_step < 1
     assert finding.evidence["labels"] == ["lecture_batch_cpu"]

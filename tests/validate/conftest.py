@@ -61,14 +61,19 @@ class QueueDevice:
     def __init__(self, world: World) -> None:
         self.world = world
         self.free_at = 0.0
+        self.aside_free_at = 0.0
         self.waits = 0
 
     def launch(self, ms: float) -> None:
         self.free_at = max(self.free_at, self.world.now) + ms / 1e3
 
+    def launch_aside(self, ms: float) -> None:
+        """On another stream, which no event of the first one sees."""
+        self.aside_free_at = max(self.aside_free_at, self.world.now) + ms / 1e3
+
     def synchronize(self) -> None:
         self.waits += 1
-        self.world.now = max(self.world.now, self.free_at)
+        self.world.now = max(self.world.now, self.free_at, self.aside_free_at)
 
     def timer(self) -> Any:
         device = self

@@ -259,11 +259,9 @@ def test_a_tolerance_with_its_reason_lets_reordered_arithmetic_pass(world: Any, 
     assert found.verdict == "equivalent"
     assert found.outputs["agreement"] == "within tolerance"
     assert found.outputs["tolerance_reason"] == "sums in another order"
-    assert found.outputs["after_timed_steps"] == {
-        "steps": found.outputs["after_timed_steps"]["steps"],
-        "agreement": "different",
-        "judged": False,
-    }
+    end = found.outputs["after_timed_steps"]
+    assert (end["agreement"], end["judged"]) == ("within tolerance", True)
+    assert end["largest_relative_difference"] == pytest.approx(1e-7, rel=0.01)
 
 
 def test_nan_in_both_proves_nothing(world: Any, judge: Judge) -> None:

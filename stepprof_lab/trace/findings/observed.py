@@ -1,0 +1,103 @@
+"""Device work that was to be expected and is not in the trace, all of it or a part."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepprof_lab.trace import intervals
+from stepprof_lab.trace.device import LIKELY_REASONS, launch_calls
+from stepprof_lab.trace.findings.words import quoted
+from stepprof_lab.trace.model import Finding
+from stepprof_lab.trace.reader import Kind
+
+if TYPE_CHECKING:
+    from stepprof_lab.trace.findings.case import Case
+
+LAUNCH = re.compile(r"(cu|hip|ur|ze)\w*(LaunchKernel|LaunchCooperative|GraphLaunch|KernelLaunch|Memcpy)")
+"""Host calls that must leave device work behind. Fills are left out: CUDA records some of them as a call alone."""
+
+
+def gpu_not_observed(case: Case) -> Finding | None:
+    """Device work was to be expected, and none is in the trace.
+
+    A capture of the CPU alone is no finding: there `Analysis.gpu` says why nothing was observed.
+    """
+    if len(case.device):
+        return None
+    launches = launch_calls(case.trace)
+    asked = case.context.gpu_requested
+    listed = [name or "unnamed" for name in case.trace.metadata.device_names().values()]
+    if launches:
+        count = sum(launches.values())
+        seen = (
+            f"The host made {count} call{'s' * (count != 1)} that queue device work ({', '.join(list(launches)[:3])})"
+        )
+    elif asked:
+        seen = "Collection of GPU activity was asked for"
+    elif listed and asked is None:
+        seen = f"The trace lists {len(listed)} device{'s' * (len(listed) != 1)} ({', '.join(dict.fromkeys(listed))})"
+    else:
+        return None
+    return Finding(
+        id="gpu-not-observed",
+        observation=f"{seen}, but no kernel, copy or memset is in the trace: what the device did was not observed.",
+        hypothesis=(
+            f"The collection may have failed on the device side ({LIKELY_REASONS}). This does not show an idle device."
+            if launches
+            else f"The steps may have run on the CPU, or the collection may have failed ({LIKELY_REASONS}). "
+            "This does not show an idle device."
+        ),
+        next_check=(
+            "Run stepprof doctor --require gpu: it makes a small capture in a process of its own and says whether a "
+            "kernel appears in it. Then capture again."
+        ),
+        share_of_step=None,
+        evidence={"launch_calls": launches, "asked_for": asked, "devices_listed": listed},
+    )
+
+
+# ---- gpu-partly-observed ----
+
+PARTLY_SHARE = 0.01
+"""Part of the launches without device work from which records are said to be missing: in none of 23 sound traces of
+real GPUs is it more than 0, once fills are left out (CUDA records the call of some without their work)."""
+
+
+def gpu_partly_observed(case: Case) -> Finding | None:
+    """Some launches in the window have no device work in the trace."""
+    if not len(case.device):
+        return None
+    calls = case.matching(LAUNCH, Kind.RUNTIME)
+    calls = calls[case.trace.correlation[calls] != 0]
+    if len(case.steps):
+        calls = calls[intervals.contains(case.window, case.trace.start[calls])]
+    lost = calls[~np.isin(calls, case.device.launch_row)]
+    if not len(lost) or len(lost) < PARTLY_SHARE * len(calls):
+        return None
+    names = [name for name, _ in case.by_name(lost, np.ones(len(lost), dtype=np.int64))]
+    place = np.searchsorted(case.steps.start, case.trace.start[lost], side="right") - 1
+    steps = [
+        {"name": name, "launches_without_work": int((place == i).sum())}
+        for i, name in enumerate(case.steps.names)
+        if (place == i).any()
+    ]
+    return Finding(
+        id="gpu-partly-observed",
+        observation=(
+            f"{len(lost)} of {len(calls)} calls that queue device work ({quoted(names[:3])}) have no kernel or copy in "
+            f"the trace" + (f", in {quoted([str(step['name']) for step in steps[:4]])}" if steps else "") + "."
+        ),
+        hypothesis=(
+            "Records of the device may have been lost (at the start of a session, in a full buffer, by a library with "
+            "a known fault), or the record ended before the work did. What looks idle in this trace need not be idle."
+        ),
+        next_check=(
+            "Do not read idle time from this trace. Capture again with a longer warm-up and fewer steps, and see "
+            "stepprof doctor for the versions of the driver and its collection library."
+        ),
+        share_of_step=None,
+        evidence={"names": names[:5], "launches": len(calls), "launches_without_work": len(lost), "steps": steps},
+    )

@@ -148,7 +148,7 @@ def test_a_step_that_raises_says_which_step(tmp_path: Path) -> None:
             return Step(step)
         """,
     )
-    with pytest.raises(StepprofError, match=r"step 7 of the workload raised RuntimeError: no at w_step.py:6"):
+    with pytest.raises(StepprofError, match=r"step 8 of the workload raised RuntimeError: no at w_step.py:6"):
         workload.run_step(workload.build(str(file), "cpu"), 7)
 
 

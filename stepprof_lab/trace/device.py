@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LAUNCH = re.compile(r"(cu|hip|ur|ze)\w*(LaunchKernel|LaunchCooperative|GraphLaunch|KernelLaunch|Memcpy|Memset)")
 
+MAX_DEVICES = 64
+"""Devices that are listed; the last entry says how many more there are."""
 LIKELY_REASONS = (
     "no permission to collect GPU activity, another profiler attached (nsys, DCGM), "
     "or a collection library that lost its records"
@@ -61,11 +63,11 @@ def devices_of(trace: Trace, work: DeviceWork, vendor: Vendor) -> list[str]:
     common = next(iter(listed.values())) if len(set(listed.values())) == 1 else ""
     seen = dict.fromkeys(trace.lanes[i].owner for i in np.unique(trace.lane_id[work.rows]))
     words = []
-    for owner in sorted(seen, key=lambda text: (len(text), text)):
-        number = int(owner) if owner.isdecimal() else -1
+    for owner in sorted(seen, key=lambda text: (len(text), text))[:MAX_DEVICES]:
+        number = int(owner) if owner.isdecimal() and len(owner) < 20 else -1
         name = listed.get(number, common) if vendor == "cuda" else common
         words.append(f"device {owner} ({name})" if name else f"device {owner}")
-    return words
+    return words if len(seen) <= MAX_DEVICES else [*words, f"and {len(seen) - MAX_DEVICES} more"]
 
 
 def describe(trace: Trace, work: DeviceWork, context: Context) -> GpuObserved | GpuNotObserved:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import hashlib
 import operator
 import re
 from decimal import Decimal
@@ -81,6 +82,17 @@ LARGEST_US = 2**53 - 1
 """Above it a time is no time stamp: 2**53 microseconds are 285 years, and nanoseconds no longer fit."""
 LONGEST_TRACE_NS = 24 * 3600 * 1_000_000_000
 """What begins further from the middle of the trace than a day was not recorded in it: its time stamp is wrong."""
+
+LONGEST_NUMBER = 400
+"""Characters of a time at the most; of a longer text the beginning decides."""
+LONGEST_NAME = 10_000
+"""Characters of a name at the most: those of C++ templates have some thousands. Of a longer one a part is kept."""
+LONGEST_SHAPE = 2000
+"""Characters of the shapes of a call, likewise."""
+LONGEST_PLACE = 200
+"""Characters of a thread's, a stream's and a device's number or name, and of a place in a source file, likewise."""
+FURTHEST = 8_000_000
+"""Bytes of a file before its first event, and from its last cut on, with which it is still decoded in pieces."""
 
 STEP_PREFIX = "ProfilerStep#"
 
@@ -160,7 +172,9 @@ class Metadata(msgspec.Struct):
         for number, device in enumerate(listed):
             if isinstance(device, dict):
                 ident = device.get("id", number)
-                found[ident if isinstance(ident, int) else number] = str(device.get("name") or "")
+                name = device.get("name")
+                place = ident if isinstance(ident, int) else number
+                found[place] = name[:LONGEST_PLACE] if isinstance(name, str) else ""
         return found
 
 
@@ -322,7 +336,9 @@ def _decode_pieces(data: bytes, gathered: _Gathered) -> _File | None:
         is worth nothing.
     """
     cut = pieces.cut(data)
-    if cut is None or data.find(b'"traceEvents"', cut.rest) >= 0:
+    if cut is None or max(cut.opened, len(data) - cut.rest) > FURTHEST:
+        return None
+    if data.find(b'"traceEvents"', cut.rest) >= 0:
         return None
     head = data[: cut.opened]
     try:
@@ -346,15 +362,20 @@ def _decode(path: Path, data: bytes, notes: list[str]) -> tuple[_File, bytes]:
         sound = b'{"traceEvents":' + data + b"}"
     else:
         sound = data
+    source.refuse_dense(path, data)
     try:
         file = _file_decoder.decode(sound)
-        if file.traceEvents or b'"traceEvents"' in sound:
+        lists = sum(1 for _ in zip(_LISTS.finditer(sound), range(2), strict=False))
+        if lists < 2 and (file.traceEvents or b'"traceEvents"' in sound):
             return file, sound
-        problem = "its object has no `traceEvents`"
+        problem = "its object has no `traceEvents`" if not lists else "it holds several lists of events"
     except RecursionError:
         problem = "it is nested too deeply"
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         problem = str(error)
+    first = _first_document(data, notes)
+    if first is not data:
+        return _decode(path, first, notes)
     salvage = _salvage(data, sound)
     if salvage is None:
         raise _no_trace(path, data, problem)
@@ -363,6 +384,27 @@ def _decode(path: Path, data: bytes, notes: list[str]) -> tuple[_File, bytes]:
         return _file_decoder.decode(salvage.data), salvage.data
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise source.refuse(path, f"cannot be read as JSON ({problem})", "capture or export it again") from error
+
+
+_LISTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+
+
+def _first_document(data: bytes, notes: list[str]) -> bytes:
+    """The first of several traces in one file, or the trace before what does not belong to it; all, where it is one."""
+    try:
+        msgspec.json.decode(data, type=Raw)
+        end = len(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        trailing = re.search(r"trailing characters \(byte (\d+)\)", str(error))
+        end = int(trailing[1]) - 1 if trailing else len(data)  # it counts from 1
+    if end < len(data):
+        notes.append(f"what follows the end of the trace ({len(data) - end} bytes from byte {end} on) was not read")
+        return data[:end]
+    starts = [found.start() for found, _ in zip(_LISTS.finditer(data), range(2), strict=False)]
+    if len(starts) < 2:
+        return data
+    notes.append(f"the file holds several lists of events: the first was read, not what comes from byte {starts[1]} on")
+    return data[: starts[1]]
 
 
 def _salvage(data: bytes, sound: bytes) -> repair.Salvage | None:
@@ -514,7 +556,7 @@ class _Gathered:
         """The names that the trace gives to threads."""
         for event in events:
             if event.ph == "M" and event.name == "thread_name" and event.args and isinstance(event.args.name, str):
-                self.titles[False, _text(event.pid), _text(event.tid)] = event.args.name
+                self.titles[_lane((event.pid, event.tid))] = _shortened(event.args.name, LONGEST_PLACE)
 
     def _add_columns(
         self, events: list[_Event], kind: npt.NDArray[np.int8], rows: Int64, exact: Callable[[], list[_Exact]]
@@ -551,7 +593,7 @@ class _Gathered:
             np.concatenate([part.start for part in self.frames]),
             np.concatenate([part.end for part in self.frames]),
             [thread for part in self.frames for thread in part.thread],
-            [line for part in self.frames for line in part.line],
+            [_shortened(line, LONGEST_PLACE) for part in self.frames for line in part.line],
             any(part.recorded for part in self.frames),
         )
 
@@ -582,7 +624,11 @@ def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str]
     if not known.any():
         why = f"has {_events(len(known))}, none with a usable time{_in_brackets(notes)}"
         raise source.refuse(path, why, "capture it again")
-    names, shapes = list(gathered.names), list(gathered.shapes)
+    names = [_shortened(name, LONGEST_NAME) for name in gathered.names]
+    long = sum(len(name) > LONGEST_NAME for name in gathered.names)
+    if long:
+        notes.append(f"{long} name{'s' * (long > 1)} of more than {LONGEST_NAME} characters: only the beginning is kept")
+    shapes = list(gathered.shapes)
     lanes, lane_of_given = gathered.all_lanes()
     kept = all_ if known.all() else _Part._make(column[known] for column in all_)
     return Trace(
@@ -650,8 +696,12 @@ def _lanes(events: list[_Event], args: list[_Args], on_device: Int64) -> list[tu
 
 def _lane(given: tuple[Any, ...]) -> tuple[bool, str, str]:
     if len(given) == 2:
-        return False, _text(given[0]), _text(given[1])
-    return True, _text(given[1]), _text(given[2]).removeprefix("stream ")
+        return False, _place(given[0]), _place(given[1])
+    return True, _place(given[1]), _place(given[2]).removeprefix("stream ")
+
+
+def _place(number: Any) -> str:
+    return _shortened(_text(number), LONGEST_PLACE)
 
 
 def _correlations(given: list[Any]) -> Int64:
@@ -702,12 +752,13 @@ def _ns_of_texts(values: Iterable[Raw]) -> Int64:
 
 def _ns_of_text(text: bytes) -> int:
     try:
-        value = Decimal(text.decode("utf-8", "replace").strip('"'))
+        value = Decimal(text[:LONGEST_NUMBER].decode("utf-8", "replace").strip('"'))
     except ArithmeticError:  # absent, null, or a text that is no number
         return MISSING
-    if not value.is_finite() or abs(value) > LARGEST_US:
+    # By its magnitude first: arithmetic with an exponent of nine digits overflows.
+    if not value.is_finite() or value.adjusted() > 18 or abs(value) > LARGEST_US:
         return MISSING
-    return int((value * 1000).to_integral_value())
+    return int((value * 1000).to_integral_value()) if value.adjusted() > -18 else 0
 
 
 def _plausible(start: Int64, duration: Int64, known: Bool, notes: list[str]) -> Bool:
@@ -732,10 +783,18 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def _shortened(text: str, most: int) -> str:
+    """A text as it is; a longer one cut, and told from others that begin alike by a digest."""
+    if len(text) <= most:
+        return text
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{text[:most]}… ({len(text)} characters, {digest})"
+
+
 def _without_empty(shapes: list[Any], shape_id: Int32) -> Int32:
     """Turn the texts of shapes into str in place; the number of "none recorded" becomes -1."""
     empty = shapes.index(b"") if b"" in shapes else -1
-    shapes[:] = [" ".join(text.decode("utf-8", "replace").split()) for text in shapes]
+    shapes[:] = [_shortened(" ".join(text.decode("utf-8", "replace").split()), LONGEST_SHAPE) for text in shapes]
     return np.where(shape_id == empty, -1, shape_id).astype(np.int32)
 
 
@@ -755,7 +814,10 @@ def _bytes(value: Any) -> int:
 
 def _collective(args: Any) -> Collective:
     given = (args.collective, args.group, args.group_ranks, args.dtype, args.elements)
-    return Collective(*("" if value is None else _text(value) for value in given))
+    try:
+        return Collective(*("" if value is None else _shortened(_text(value), LONGEST_SHAPE) for value in given))
+    except RecursionError:  # a list in a list in a list
+        return Collective("unreadable", "", "", "", "")
 
 
 def _unhidden(kind: npt.NDArray[np.int8], names: list[str], name_id: Int32) -> npt.NDArray[np.int8]:

@@ -24,6 +24,8 @@ FINE = 256
 LEAST_BYTES = {b"{": 16, b"[": 6, b",": 5}
 """Bytes of a trace for each of these, at the least; in real ones 110, 40 and 19. Denser text holds no events, and would
 take thirty times its size in memory."""
+MEMBERS = 1000
+"""Members of a gzip file, at the most, and one more for each thousand bytes in them."""
 DENSE_FROM = 4_000_000
 """Bytes of text from which on this is looked at."""
 
@@ -142,7 +144,12 @@ def _unpack(path: Path, packed: bytes, notes: list[str]) -> bytes:
     out = bytearray()
     at = 0
     problem = ""
+    members = 0
     while at < len(packed) and not problem:
+        members += 1
+        if members > MEMBERS + len(out) // 1000:
+            why = f"is {members} compressed pieces with {len(out)} bytes in them"
+            raise refuse(path, why, "copy or capture it again")
         engine = zlib.decompressobj(wbits=31)
         try:
             at = _unpack_member(path, view, at, engine, out)

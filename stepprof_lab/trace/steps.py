@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import UNSET
 
+from stepprof_lab.errors import StepprofError
 from stepprof_lab.trace import intervals
 from stepprof_lab.trace.model import LabelTimes, StepTimes
 from stepprof_lab.trace.reader import STEP_PREFIX, Kind
@@ -125,28 +126,81 @@ def _launches(trace: Trace, device_rows: Int64) -> Int64:
 
 def step_times(steps: Steps, device: DeviceWork) -> list[StepTimes]:
     """The contract's numbers for each step; no ``gpu_*`` where no device event was observed."""
-    return [
-        _step(name, int(start), int(end), device)
-        for name, start, end in zip(steps.names, steps.start, steps.end, strict=True)
-    ]
-
-
-def _step(name: str, start: int, end: int, device: DeviceWork) -> StepTimes:
+    spans = list(zip(steps.names, steps.start.tolist(), steps.end.tolist(), strict=True))
     if not len(device):
-        return StepTimes(name=name, cpu_us=us(end - start))
-    mine = device.linked & (device.launched_at >= start) & (device.launched_at < end)
-    last = int(device.end[mine].max()) if mine.any() else end
+        return [StepTimes(name=name, cpu_us=us(end - start)) for name, start, end in spans]
+    by_launch, by_time = _Launched(device), _Present(device)
+    _demand_bounded(by_launch.counts(steps.start, steps.end) + by_time.counts(steps.start, steps.end), "steps")
+    return [_step(name, start, end, device, by_launch, by_time) for name, start, end in spans]
+
+
+def _step(name: str, start: int, end: int, device: DeviceWork, by_launch: _Launched, by_time: _Present) -> StepTimes:
+    mine = by_launch.within(start, end)
+    last = int(device.end[mine].max()) if len(mine) else end
+    near = by_time.within(start, end)
+    at = device.launched_at[near]
+    others = near[~(device.linked[near] & (at >= start) & (at < end))]
     return StepTimes(
         name=name,
         cpu_us=us(end - start),
-        gpu_events_launched=int(mine.sum()),
+        gpu_events_launched=len(mine),
         gpu_launched_us=us(intervals.covered(device.start[mine], device.end[mine])),
-        gpu_busy_in_window_us=us(intervals.total(*intervals.clip(*device.merged, start, end))),
+        gpu_busy_in_window_us=us(intervals.covered(*intervals.clip(device.start[near], device.end[near], start, end))),
         gpu_foreign_in_window_us=us(
-            intervals.covered(*intervals.clip(device.start[~mine], device.end[~mine], start, end))
+            intervals.covered(*intervals.clip(device.start[others], device.end[others], start, end))
         ),
         gpu_tail_us=us(max(last - end, 0)),
     )
+
+
+class _Launched:
+    """Device events by the time of their launch."""
+
+    def __init__(self, device: DeviceWork) -> None:
+        linked = np.flatnonzero(device.linked)
+        self._order = linked[np.argsort(device.launched_at[linked], kind="stable")]
+        self._at = device.launched_at[self._order]
+
+    def counts(self, start: Int64, end: Int64) -> int:
+        """How many events `within` gives for all of these spans together."""
+        return int((np.searchsorted(self._at, np.maximum(start, end)) - np.searchsorted(self._at, start)).sum())
+
+    def within(self, start: int, end: int) -> Int64:
+        """The events launched in ``[start, end)``."""
+        low, high = np.searchsorted(self._at, (start, end))
+        return self._order[low:high]
+
+
+class _Present:
+    """Device events by their own time."""
+
+    def __init__(self, device: DeviceWork) -> None:
+        self._order = np.argsort(device.start, kind="stable")
+        self._start = device.start[self._order]
+        self._reached = np.maximum.accumulate(device.end[self._order])
+
+    def counts(self, start: Int64, end: Int64) -> int:
+        """How many events `within` gives for all of these spans together."""
+        low, high = np.searchsorted(self._reached, start, side="right"), np.searchsorted(self._start, end)
+        return int(np.maximum(high - low, 0).sum())
+
+    def within(self, start: int, end: int) -> Int64:
+        """The events that overlap ``[start, end)``, and possibly others between them."""
+        return self._order[np.searchsorted(self._reached, start, side="right") : np.searchsorted(self._start, end)]
+
+
+MOST_PAIRS = 300_000_000
+"""Pairs of a step (or a label) and a device event in it that are looked at. Steps follow each other, labels nest some
+ten deep, so real traces have some ten pairs an event; what has more was made to take for ever."""
+
+
+def _demand_bounded(pairs: int, what: str) -> None:
+    if pairs > MOST_PAIRS:
+        raise StepprofError(
+            f"{what} that hold {pairs} launches and device events together, being in each other",
+            f"at most {MOST_PAIRS}, as a profiler's {what} have it",
+            "capture it again, or cut the trace",
+        )
 
 
 def label_rows(trace: Trace) -> dict[str, Int64]:
@@ -164,9 +218,13 @@ def label_rows(trace: Trace) -> dict[str, Int64]:
 def label_times(trace: Trace, labels: dict[str, Int64], device: DeviceWork) -> dict[str, LabelTimes]:
     """The contract's numbers for each label, over the whole trace."""
     times = {}
+    by_launch = _Launched(device)
+    every = np.concatenate([*labels.values(), np.empty(0, dtype=np.int64)])
+    _demand_bounded(by_launch.counts(trace.start[every], trace.end[every]), "labels")
     for name, rows in labels.items():
         spans = intervals.union(trace.start[rows], trace.end[rows])
-        mine = device.launched_in(spans)
+        inside = [by_launch.within(start, end) for start, end in zip(*(side.tolist() for side in spans), strict=True)]
+        mine = np.concatenate(inside) if inside else rows[:0]
         times[name] = LabelTimes(
             calls=len(rows),
             cpu_us=us(intervals.total(*spans)),

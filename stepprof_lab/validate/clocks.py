@@ -38,5 +38,6 @@ def sentence(events: Ratio, host: Ratio) -> str:
     return (
         f"the two clocks disagree: by the device's events a step of after takes {events[0]:.4g} of before's time, by "
         f"the host's clock until the whole device is done {host[0]:.4g} ({host[1][0]:.4g} to {host[1][1]:.4g}); the "
-        "events see one stream, so work on another one that the step does not wait for is in the host's clock alone"
+        "events see one stream, and work on another one that the step does not wait for is in the host's clock alone, "
+        "so the verdict is by the host's clock"
     )

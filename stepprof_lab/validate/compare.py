@@ -25,7 +25,7 @@ from stepprof_lab.validate.noise import Meter
 from stepprof_lab.validate.plan import PairsPlan, WholePlan
 from stepprof_lab.validate.settings import Settings
 from stepprof_lab.validate.start import random_states_kept
-from stepprof_lab.validate.statistics import PAIRS, WHOLE_ARMS, arm_of, verdict_from
+from stepprof_lab.validate.statistics import DECIDES, PAIRS, WHOLE_ARMS, arm_of, blocks_that_count, verdict_from
 from stepprof_lab.validate.surroundings import Surroundings, told_of_loading
 from stepprof_lab.validate.timing import TimedDevice
 from stepprof_lab.validate.watchers import profilers_watched, refuse_watchers
@@ -125,6 +125,7 @@ def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
     bench.profilers.refuse("after the comparison")
     design = plan.design
     conclusion = verdict_from(bench.blocks, design, margin)
+    counted, _ = blocks_that_count(bench.blocks, DECIDES[design])
     disturbed = noise.report(
         bench.blocks,
         design,
@@ -143,7 +144,7 @@ def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
         statistics=conclusion.statistics,
         replicate_ratios=conclusion.replicate_ratios,
         outputs=answers.outputs,
-        arms=[arm_of(bench.blocks, name, answers.samples) for name in ARMS],
+        arms=[arm_of(counted, name, answers.samples) for name in ARMS],
         reasons=[
             *conclusion.reasons,
             *answers.remarks.values(),

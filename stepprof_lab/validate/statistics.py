@@ -185,13 +185,15 @@ def verdict_from(blocks: Sequence[Block], design: str, margin: float) -> Conclus
     if design not in DECIDES:
         raise StepprofError(f"design {design!r}", f"{PAIRS!r} or {WHOLE_ARMS!r}", "read it from the validation")
     decides = DECIDES[design]
-    ratios = replicate_ratios(blocks, decides)
-    if len(ratios) < 2:
+    whole = len(replicate_ratios(blocks, decides))
+    if whole < 2:
         raise StepprofError(
-            f"{len(ratios)} whole replicates", "at least 2, because an interval needs a spread", "measure again"
+            f"{whole} whole replicates", "at least 2, because an interval needs a spread", "measure again"
         )
+    blocks, told = blocks_that_count(blocks, decides)
+    ratios = replicate_ratios(blocks, decides)
     ratio, interval, error = _ratio_of(ratios)
-    verdict, told = _by_both_clocks(blocks, decides, (ratio, interval), margin)
+    verdict = verdict_of(interval, margin)
     effect = _smallest_effect(error, len(ratios))
     needed = _replicates_needed(error * math.sqrt(len(ratios)), margin)
     statistics = [_statistic(blocks, name) for name in STATISTICS]
@@ -208,29 +210,27 @@ def verdict_from(blocks: Sequence[Block], design: str, margin: float) -> Conclus
         replicate_ratios=ratios,
         statistics=statistics,
         reasons=[
+            _reason(verdict, margin, seen),
             *told,
-            _reason(verdict_of(interval, margin), margin, seen),
-            *([] if told else _power_reason(verdict, effect, needed, margin, len(ratios))),
-            *_disagreements(verdict_of(interval, margin), decides, statistics, margin, design),
+            *_power_reason(verdict, effect, needed, margin, len(ratios)),
+            *_disagreements(verdict, decides, statistics, margin, design),
         ],
     )
 
 
-def _by_both_clocks(
-    blocks: Sequence[Block], decides: str, events: clocks.Ratio, margin: float
-) -> tuple[Verdict, list[str]]:
-    """The verdict by the device's events, unless the host's clock clearly says otherwise: then none is claimed."""
-    verdict = verdict_of(events[1], margin)
-    blocks_by_host = clocks.by_host(blocks)
-    if blocks_by_host is None:
-        return verdict, []
-    ratio, interval, _ = _ratio_of(replicate_ratios(blocks_by_host, decides))
-    if not clocks.disagree(events, (ratio, interval)):
-        return verdict, []
-    told = clocks.sentence(events, (ratio, interval))
-    if verdict_of(interval, margin) == verdict:
-        return verdict, [told]
-    return "no difference shown", [f"{told}; so no verdict is given on either"]
+def blocks_that_count(blocks: Sequence[Block], statistic: str) -> tuple[list[Block], list[str]]:
+    """The blocks by the clock that has all of their work, and why, if that is not the one they were timed with.
+
+    On a GPU the device's events count. Where the host's clock clearly tells another ratio, they missed work, and the
+    host's clock over whole blocks counts for both arms.
+    """
+    by_host = clocks.by_host(blocks)
+    if by_host is None:
+        return list(blocks), []
+    told = [_ratio_of(replicate_ratios(one, statistic))[:2] for one in (blocks, by_host)]
+    if not clocks.disagree(*told):
+        return list(blocks), []
+    return by_host, [clocks.sentence(*told)]
 
 
 def _ratio_of(ratios: Sequence[float]) -> tuple[float, tuple[float, float], float]:

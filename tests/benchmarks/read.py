@@ -58,14 +58,22 @@ def _bare(path: Path) -> Callable[[], object]:
     return lambda: (decoder.decode(data), None)
 
 
+def _loaded() -> Callable[[Path], Any]:
+    """`interpret`, with all that it imports on its way."""
+    from stepprof_lab.trace import device, difference, findings, interpret, operators, reader, timeline, waiting
+
+    assert all((device, difference, findings, operators, reader, timeline, waiting))
+    return interpret
+
+
 def _ours(path: Path) -> Callable[[], object]:
-    from stepprof_lab.trace import findings, interpret, reader  # noqa: F401 - loaded before the clock starts
+    interpret = _loaded()
 
     return lambda: getattr(interpret(path).analysis.gpu, "busy_us", None)
 
 
 def _ours_with_picture(path: Path) -> Callable[[], object]:
-    from stepprof_lab.trace import findings, interpret, reader, timeline  # noqa: F401 - as above
+    interpret = _loaded()
 
     def read() -> object:
         read_ = interpret(path)
@@ -122,7 +130,17 @@ def measure_here(reader: str, path: Path) -> Cost:
     kept = read()
     cost = (time.perf_counter() - wall, time.process_time() - cpu)
     del kept
-    return Cost(*cost, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+    return Cost(*cost, peak_mb())
+
+
+def peak_mb() -> float:
+    """Largest memory of this process; ``ru_maxrss`` only where nothing else says it: it begins at the parent's."""
+    try:
+        told = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
+    except OSError:
+        told = None
+    largest = int(told[1]) if told else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest * 1024 / 1e6
 
 
 def measure(reader: str, path: Path, options: argparse.Namespace) -> Cost | str:
@@ -211,7 +229,9 @@ def compare(path: Path, readers: list[str], options: argparse.Namespace) -> dict
                 failed[reader] = got
             else:
                 seen.setdefault(reader, []).append(got)
-    medians = {reader: Cost(*(statistics.median(of) for of in zip(*runs))) for reader, runs in seen.items()}
+    medians = {
+        reader: Cost(*(statistics.median(of) for of in zip(*runs, strict=True))) for reader, runs in seen.items()
+    }
     size = path.stat().st_size / 1e6
     print(f"\n{path.name}, {size:.0f} MB\n")
     print("| reader                         | runs | wall s | CPU s | CPU of bare | peak MB | peak of the file |")

@@ -459,8 +459,24 @@ def test_a_bad_file_is_one_line_that_names_it(make: Job, tmp_path: Path, process
 
 def test_a_process_that_dies_is_one_line_that_names_the_file(make: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "CHILD", "import os; os._exit(9)")
-    with pytest.raises(StepprofError, match=r"reads trace .*rank0\.json' ended with 9; .*read this trace alone"):
+    with pytest.raises(StepprofError, match=r"reads trace .*rank1\.json' ended with 9; .*read this trace alone"):
         read(make((3.0, 5.0)), processes=2)
+
+
+def test_of_several_bad_files_the_first_is_named(make: Job, tmp_path: Path) -> None:
+    bad = [tmp_path / f"bad.rank{n}.json" for n in (7, 3)]
+    bad[1].write_text("{}" + " " * 5000)  # larger, so that it is read first
+    with pytest.raises(StepprofError, match=r"bad\.rank7\.json' does not exist"):
+        read([*make((3.0, 5.0)), *bad], processes=2)
+
+
+@pytest.mark.parametrize(("sizes", "count"), [([5, 5, 5, 5], 2), ([100, 1, 1, 1], 2), ([0, 0, 0], 3), ([7], 1)])
+def test_every_trace_is_in_one_share_and_no_share_is_empty(sizes: list[int], count: int) -> None:
+    shares = parallel._shares(sizes, count)
+    assert sorted(place for share in shares for place in share) == list(range(len(sizes)))
+    assert all(shares)
+    totals = [sum(sizes[place] for place in share) for share in shares]
+    assert max(totals) <= max(*sizes, sum(sizes) / count)
 
 
 def test_one_trace_is_no_job(make: Job) -> None:

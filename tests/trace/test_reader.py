@@ -93,10 +93,32 @@ def test_a_correlation_that_is_no_number_is_no_link(tmp_path, correlation):
     assert read(tmp_path, text(kernel)).correlation.tolist() == [0]
 
 
-@pytest.mark.parametrize("name", ["lecture_du_lot_é", "读取一批数据🚀", "قراءة", "a" * 200_000, "a\nb\u202e", ""])
+@pytest.mark.parametrize("name", ["lecture_du_lot_é", "读取一批数据🚀", "قراءة", "a" * 10_000, "a\nb\u202e", ""])
 def test_names_are_data(tmp_path, name):
     trace = read(tmp_path, text(EVENT | {"name": name}))
     assert trace.names == [name]
+
+
+def test_endless_names_are_cut_and_stay_apart(tmp_path):
+    same = "a" * 200_000
+    trace = read(tmp_path, text(EVENT | {"name": same + "b"}, EVENT | {"name": same + "c"}, EVENT))
+    assert len(set(trace.names)) == 3
+    assert max(map(len, trace.names)) < 10_100
+    assert trace.names[0].startswith("aaa")
+    assert "(200001 characters, " in trace.names[0]
+    assert trace.notes == ["2 names of more than 10000 characters: only the beginning is kept"]
+
+
+def test_endless_numbers_of_threads_streams_and_devices_are_cut(tmp_path):
+    kernel = EVENT | {"cat": "kernel", "args": {"device": "9" * 5000, "stream": "7" * 5000}}
+    title = {"ph": "M", "name": "thread_name", "pid": "p" * 5000, "tid": 1, "args": {"name": "t" * 5000}}
+    path = put(tmp_path, text(EVENT | {"pid": "p" * 5000}, kernel, title, deviceProperties=[{"name": "n" * 5000}]))
+    interpretation = interpret(path)
+    assert max(map(len, interpretation.analysis.gpu.devices)) < 600
+    titles = [lane.title for lane in interpretation.timeline.lanes]
+    assert len(titles) == 2
+    assert max(map(len, titles)) < 600
+    assert any("ttt" in title for title in titles)
 
 
 # ---- packing ----
@@ -275,9 +297,36 @@ def test_a_time_that_can_be_none_is_set_aside(tmp_path, time):
 
 
 def test_metadata_that_cannot_be_read_is_said_to_be_missing(tmp_path):
-    trace = read(tmp_path, text(EVENT, cupti_version=18) + b" garbage")
+    trace = read(tmp_path, text(EVENT, cupti_version=18, other="?").replace(b'"?"', b"?"))
     assert trace.metadata.cupti_version is None
     assert trace.notes[0].startswith("the metadata around the events could not be read and is missing")
+
+
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.parametrize("after", [b" garbage", b"\x00\x00x", b"]}", b"<html>"])
+def test_what_follows_a_whole_trace_is_left_out_and_said(tmp_path, after, bare):
+    data = json.dumps([EVENT]).encode() if bare else text(EVENT, cupti_version=18)
+    trace = read(tmp_path, data + after)
+    assert len(trace) == 1
+    assert trace.metadata.cupti_version == (None if bare else 18)
+    (note,) = trace.notes
+    assert re.fullmatch(r"what follows the end of the trace \(\d+ bytes from byte \d+ on\) was not read", note)
+
+
+def test_of_several_traces_in_one_file_the_first_is_read(tmp_path):
+    one, other = text(EVENT), text(EVENT | {"name": "other"}, EVENT | {"name": "more"})
+    after, several = "what follows the end of the trace", "the file holds several lists of events: the first was read"
+    for data, name, note in [
+        (one + other, "aten::mm", after),
+        (one + b"\n" + other[:-20], "aten::mm", after),
+        (one[:-2] + b"," + other, "aten::mm", several),
+        (one[:-1] + b"," + other[1:], "aten::mm", several),
+        (other[:-4] + one, "other", several),
+    ]:
+        trace = read(tmp_path, data)
+        assert trace.names == [name]
+        assert trace.notes[0].startswith(note)
+    assert read(tmp_path, gzip.compress(one) + gzip.compress(other)).names == ["aten::mm"]
 
 
 def test_utf16_from_a_shell_is_read(tmp_path):

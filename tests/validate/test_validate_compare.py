@@ -133,6 +133,39 @@ def test_everything_is_done_within_the_budget(world: Any, judge: Judge) -> None:
         judge(world.arm(40.0), world.arm(30.0), replicates=8, budget_s=5)
 
 
+def test_a_budget_that_was_exceeded_is_told(world: Any, judge: Judge) -> None:
+    """Building takes much longer once the plan is made."""
+    built = 0
+
+    def build(device: str) -> Step:
+        nonlocal built
+        built += 1
+        return world.arm(2.0, build_ms=10 if built <= 2 else 4000)(device)  # type: ignore[no-any-return]
+
+    found = judge(world.arm(2.0), build, budget_s=10)
+    assert found.plan["took_s"] > 10
+    told = next(one for one in found.reasons if one.startswith("it took"))
+    assert f"it took {found.plan['took_s']:.3g} s, and 10 s were allowed" in told
+    assert f"what was estimated at {found.plan['estimated_s']:.3g} s" in told
+    assert not any(one.startswith("it took") for one in judge(world.arm(2.0), world.arm(2.0), budget_s=10).reasons)
+
+
+def test_one_slow_build_does_not_refuse_a_budget(world: Any, judge: Judge) -> None:
+    """The comparison of outputs happens to be built slowly; the rehearsal has shown that it need not be."""
+    built = 0
+
+    def build(device: str) -> Step:
+        nonlocal built
+        built += 1
+        return world.arm(0.5, build_ms=1500 if built == 2 else 1)(device)  # type: ignore[no-any-return]
+
+    found = judge(world.arm(0.5), build, replicates=8, budget_s=8)
+    assert found.verdict == "equivalent"
+    assert found.plan["took_s"] < 8
+    with pytest.raises(StepprofError, match="at the least with 8 replicates"):
+        judge(world.arm(0.5), world.arm(0.5, build_ms=1500), replicates=8, budget_s=8)
+
+
 def test_steps_that_are_far_too_long_are_refused_early(world: Any, judge: Judge) -> None:
     began = world.now
     with pytest.raises(StepprofError, match="allow"):
@@ -217,7 +250,9 @@ def refused(found: Validation) -> str:
 
 def test_arms_that_start_differently_are_not_comparable(world: Any, judge: Judge) -> None:
     told = refused(judge(world.arm(2.0, first=1.0), world.arm(2.0, first=2.0)))
-    assert told.startswith("the arms do not start from the same state: model.weight; ")
+    assert told.startswith(
+        "the arms do not start from the same state: model.weight; both are built from the same random"
+    )
 
 
 def test_arms_that_process_another_number_of_samples_are_not_comparable(world: Any, judge: Judge) -> None:
@@ -378,6 +413,35 @@ def test_an_active_profiler_is_refused_before_and_in_between(world: Any, judge: 
             judge(world.arm(2.0), build)
     finally:
         profiler.stop()
+
+
+@pytest.mark.parametrize("kind", ["profile", "autograd"])
+@pytest.mark.parametrize(
+    ("number", "place"), [(1, "the rehearsal"), (4, "the comparison of outputs"), (90, "replicate")]
+)
+def test_a_profiler_that_a_step_opens_and_closes_is_refused(
+    world: Any, judge: Judge, number: int, place: str, kind: str
+) -> None:
+    torch = pytest.importorskip("torch")
+    of_torch = torch.profiler.profile if kind == "profile" else torch.autograd.profiler.profile
+
+    def build(device: str) -> Step:
+        inner = world.arm(2.0)(device)
+        ran = 0
+
+        def step() -> Any:
+            nonlocal ran
+            ran += 1
+            if ran != number:
+                return inner.run()
+            with of_torch():
+                return inner.run()
+
+        return Step(step, state=inner.state, samples=inner.samples)
+
+    with pytest.raises(StepprofError, match=r"a profiler was opened and closed \(a step of arm after, in " + place):
+        judge(world.arm(2.0), build)
+    assert judge(world.arm(2.0), world.arm(2.0)).verdict == "equivalent"  # nothing is left behind
 
 
 def test_an_arm_that_raises_while_timed_is_named_with_replicate_and_step(world: Any, judge: Judge) -> None:

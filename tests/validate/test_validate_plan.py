@@ -161,3 +161,18 @@ def test_whole_arms_that_do_not_fit_are_refused() -> None:
     assert 8 <= plan.steps < 40
     with pytest.raises(StepprofError, match="expected at most 60 s; allow"):
         plan_whole_arms(costs(500, 10), terms(), drained=16, period=4)
+
+
+def test_a_plan_is_refused_by_the_least_that_was_seen_and_made_by_the_most() -> None:
+    def seen(most: float, least: float | None) -> dict[ArmName, Cost]:
+        one = Cost(fresh_s=most, least_fresh_s=least, step_ms=1.0)
+        return {"before": one, "after": one}
+
+    for make in (
+        lambda costs: plan_pairs(costs, terms(left_s=8, budget_s=8), min_block_ms=1.0),
+        lambda costs: plan_whole_arms(costs, terms(left_s=8, budget_s=8), drained=5, period=1),
+    ):
+        with pytest.raises(StepprofError, match="at the least"):
+            make(seen(1.0, None))
+        assert make(seen(1.0, 0.01)).estimated_s > 16  # 8 replicates, two arms, 1 s each
+        assert make(seen(0.01, 0.01)).estimated_s < 8

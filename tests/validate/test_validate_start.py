@@ -10,6 +10,7 @@ import pytest
 
 from stepprof_lab.validate.start import (
     RandomStates,
+    advice_on,
     derived_seed,
     difference_in_words,
     differing,
@@ -169,3 +170,28 @@ def test_a_held_state_does_not_follow_later_steps() -> None:
     with torch.no_grad():
         model[0].bias += 1
     assert not torch.equal(held["model.0.bias"], model[0].bias)
+
+
+def advice(before: dict[str, Any], after: dict[str, Any]) -> str:
+    one, other = fingerprint(before), fingerprint(after)
+    return advice_on(differing(one, other), one, other)
+
+
+def trained(lr: float = 0.1, seed: int = 0, **more: Any) -> dict[str, Any]:
+    model = net(seed)
+    return {"model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=lr), **more}
+
+
+def test_the_advice_fits_the_difference() -> None:
+    setting = advice(trained(), trained(lr=0.2))
+    assert setting.startswith("give both the same settings (optimizer.param_groups.0.lr)")
+    assert "random numbers" not in setting
+    assert advice(trained(epoch=1), trained(epoch=2)).startswith("give both the same settings (epoch)")
+    drawn = advice(trained(), trained(seed=1))
+    assert drawn.startswith("both are built from the same random numbers, so make the model first in both")
+    other = advice(trained(), {"model": torch.nn.Linear(3, 2)})
+    assert other.startswith("give both the same model and optimizer")
+    assert "random numbers" not in other
+    both = advice(trained(), trained(lr=0.2, seed=1))
+    assert "the same settings" in both
+    assert "random numbers" in both

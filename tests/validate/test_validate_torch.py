@@ -78,7 +78,8 @@ def test_several_times_the_work_is_slower(cpu: Any, ask: Any) -> None:
 def test_another_learning_rate_is_another_start(cpu: Any, ask: Any) -> None:
     found = quick(training(), training(optimizer=lambda p: torch.optim.SGD(p, lr=0.2, momentum=0.9)), ask(), cpu)
     assert found.verdict == "not comparable"
-    assert "optimizer.param_groups.0.lr" in found.reasons[0]
+    assert "give both the same settings (optimizer.param_groups.0.lr)" in found.reasons[0]
+    assert "make the model first" not in found.reasons[0]
 
 
 def test_an_optimizer_that_computes_in_one_kernel_needs_a_tolerance(cpu: Any, ask: Any) -> None:
@@ -143,3 +144,54 @@ def test_a_device_with_a_queue_gives_one_value_a_block(world: Any, meter: Any, a
     if not read:
         assert min((block.wall_ms or 0) for block in found.blocks) >= 16  # 2 steps of the faster arm at the least
     assert found.noise["wall_over_cpu"] is None
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize(
+    ("aside_ms", "verdict", "ratio"), [(8.0, "faster", 0.8), (9.99, "equivalent", 1.0), (12.0, "slower", 1.2)]
+)
+def test_work_on_a_stream_that_is_not_waited_for_counts(
+    world: Any, meter: Any, ask: Any, read: bool, aside_ms: float, verdict: str, ratio: float
+) -> None:
+    """10 ms on one stream before; 1 ms on it after, and the rest on another."""
+    device = world.queue_device()
+
+    def arm(main_ms: float, aside_ms: float = 0.0) -> Callable[[str], Step]:
+        def build(_device: str) -> Step:
+            def step() -> float:
+                world.now += 0.0001
+                device.launch(main_ms)
+                device.launch_aside(aside_ms)
+                return 1.0
+
+            return Step(step, samples=1)
+
+        return build
+
+    def run(after: Any) -> Validation:
+        return compare(arm(10.0), after, ask(read=read), device=device, clock=world.clock, meter=meter, replicates=3)
+
+    found = run(arm(1.0, aside_ms))
+    assert (found.verdict, found.ratio) == (verdict, pytest.approx(ratio, abs=0.01))
+    assert found.arms[1].mean_ms == pytest.approx(aside_ms, rel=0.02)
+    told = [one for one in found.reasons if one.startswith("the two clocks disagree: by the device's events a step of")]
+    assert len(told) == (0 if read else 1)  # where reading belongs to the step, the host's clock counts anyway
+    again = verdict_from(found.blocks, found.design, found.margin)
+    assert (again.verdict, again.ratio) == (found.verdict, found.ratio)
+    assert not any("the two clocks" in one for one in run(arm(8.0)).reasons)
+
+
+def test_the_demo_allows_another_order_of_sums_and_needs_none_on_a_cpu(cpu: Any) -> None:
+    pytest.importorskip("sklearn")
+    pytest.importorskip("PIL")
+    from stepprof_lab import scenario
+    from stepprof_lab.demo.run import AFTER, BEFORE, SCENARIO
+
+    asked = scenario.load(SCENARIO)
+    assert 0 < asked.outputs.relative_tolerance <= 1e-3
+    assert "GPU" in (asked.outputs.reason or "")
+    found = compare(BEFORE, AFTER, asked, device=cpu, replicates=2, budget_s=60)
+    assert found.verdict != "not comparable"
+    assert found.outputs["agreement"] == "bitwise"
+    end = found.outputs["after_timed_steps"]
+    assert (end["agreement"], end["judged"]) == ("bitwise", True)

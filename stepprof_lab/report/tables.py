@@ -7,6 +7,7 @@ is drawn: see `shown`.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import statistics
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from stepprof_lab.scenario import Scenario
     from stepprof_lab.trace.model import Analysis, Approach, Finding, Span, Timeline
     from stepprof_lab.validate.model import Validation
+
+ROWS = 1000
+"""Rows of steps, of labels and of operators that are drawn; a table of any size would take for ever to lay out."""
 
 Cell = str | int | float | None
 Kind = Literal["text", "count", "time", "ratio"]
@@ -105,12 +109,18 @@ def steps(analysis: Analysis) -> Table:
             Column("gpu_foreign_in_window", "of it, foreign", "time"),
             Column("gpu_tail", "GPU tail", "time"),
         ]
-    rows = [_known([s.name, s.cpu_us, *_gpu_of_step(s)])[: len(columns)] for s in analysis.steps]
+    rows = [_known([s.name, s.cpu_us, *_gpu_of_step(s)])[: len(columns)] for s in analysis.steps[:ROWS]]
     note = (
         "Host time and GPU time overlap: they are never added. Foreign: launched by another step or by none. "
         "Tail: how far the work that the step launched ends after its host part."
     )
-    return Table("step", "Steps", columns, rows, note if analysis.gpu.observed else None)
+    said = [note] if analysis.gpu.observed else []
+    return Table("step", "Steps", columns, rows, " ".join(said + _further(len(analysis.steps), "step")) or None)
+
+
+def _further(count: int, what: str) -> list[str]:
+    """What is said of the rows beyond `ROWS`."""
+    return [f"{words.counted(count - ROWS, f'further {what}')} in the JSON only."] if count > ROWS else []
 
 
 def _gpu_of_step(step: Any) -> list[Any]:
@@ -134,10 +144,10 @@ def labels(analysis: Analysis) -> Table:
         columns.append(Column("gpu_launched", "GPU busy by its launches", "time"))
     rows = [
         _known([name, times.calls, times.cpu_us, times.gpu_launched_us])[: len(columns)]
-        for name, times in analysis.labels.items()
+        for name, times in itertools.islice(analysis.labels.items(), ROWS)
     ]
     note = "Over all steps of the trace. Labels may lie inside each other: their times are not added."
-    return Table("label", "Labels", columns, rows, note)
+    return Table("label", "Labels", columns, rows, " ".join([note, *_further(len(analysis.labels), "label")]))
 
 
 def operators(analysis: Analysis, limit: int | None = None) -> Table:
@@ -152,7 +162,7 @@ def operators(analysis: Analysis, limit: int | None = None) -> Table:
         columns.append(Column("gpu_sum", "GPU, sum: not elapsed", "time"))
     with_shapes = any(o.shapes is not UNSET for o in analysis.operators)
     rows = []
-    for operator in analysis.operators[:limit]:
+    for operator in analysis.operators[: ROWS if limit is None else limit]:
         row = _known([operator.name, operator.calls, operator.cpu_self_us, operator.cpu_sum_us])
         if analysis.gpu.observed:
             row += _known([operator.gpu_sum_us])

@@ -42,6 +42,8 @@ class Steps:
     """Their rows in the trace."""
     start: Int64
     end: Int64
+    trace: str = ""
+    """Name of the trace."""
 
     def __len__(self) -> int:
         """Number of steps."""
@@ -94,7 +96,8 @@ def find_steps(trace: Trace) -> Steps:
     rows = trace.of(Kind.ANNOTATION, Kind.OPERATOR)
     rows = rows[is_step(trace)[trace.name_id[rows]]]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    return Steps([trace.names[i] for i in trace.name_id[rows].tolist()], rows, trace.start[rows], trace.end[rows])
+    names = [trace.names[i] for i in trace.name_id[rows].tolist()]
+    return Steps(names, rows, trace.start[rows], trace.end[rows], trace.name)
 
 
 def is_step(trace: Trace) -> Bool:
@@ -130,7 +133,8 @@ def step_times(steps: Steps, device: DeviceWork) -> list[StepTimes]:
     if not len(device):
         return [StepTimes(name=name, cpu_us=us(end - start)) for name, start, end in spans]
     by_launch, by_time = _Launched(device), _Present(device)
-    _demand_bounded(by_launch.counts(steps.start, steps.end) + by_time.counts(steps.start, steps.end), "steps")
+    pairs = by_launch.counts(steps.start, steps.end) + by_time.counts(steps.start, steps.end)
+    _demand_bounded(pairs, steps.trace, "steps")
     return [_step(name, start, end, device, by_launch, by_time) for name, start, end in spans]
 
 
@@ -194,12 +198,12 @@ MOST_PAIRS = 300_000_000
 ten deep, so real traces have some ten pairs an event; what has more was made to take for ever."""
 
 
-def _demand_bounded(pairs: int, what: str) -> None:
+def _demand_bounded(pairs: int, trace: str, what: str) -> None:
     if pairs > MOST_PAIRS:
         raise StepprofError(
-            f"{what} that hold {pairs} launches and device events together, being in each other",
-            f"at most {MOST_PAIRS}, as a profiler's {what} have it",
-            "capture it again, or cut the trace",
+            f"trace {trace!r} has {what} inside each other: counted in each, its device events are {pairs}",
+            f"at most {MOST_PAIRS}, which no profiler's {what} reach",
+            "capture it again",
         )
 
 
@@ -219,12 +223,12 @@ def label_times(trace: Trace, labels: dict[str, Int64], device: DeviceWork) -> d
     """The contract's numbers for each label, over the whole trace."""
     times = {}
     by_launch = _Launched(device)
-    every = np.concatenate([*labels.values(), np.empty(0, dtype=np.int64)])
-    _demand_bounded(by_launch.counts(trace.start[every], trace.end[every]), "labels")
+    pairs = 0
     for name, rows in labels.items():
         spans = intervals.union(trace.start[rows], trace.end[rows])
         inside = [by_launch.within(start, end) for start, end in zip(*(side.tolist() for side in spans), strict=True)]
         mine = np.concatenate(inside) if inside else rows[:0]
+        _demand_bounded(pairs := pairs + len(mine), trace.name, "labels")
         times[name] = LabelTimes(
             calls=len(rows),
             cpu_us=us(intervals.total(*spans)),

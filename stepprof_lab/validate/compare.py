@@ -60,6 +60,13 @@ def compare(
     on the ratio after/before and its interval over replicates. With ``scenario.boundary.read`` whole arms alternate,
     otherwise short blocks.
 
+    Both arms run in this process. Each has its own random numbers and switches (threads, precision, gradients, ...) in
+    its turns, and the caller's come back at the end. A plain value or function in the arms' own modules that one arm
+    sets and the other sees makes them not comparable. Not seen is what lies deeper: attributes of larger objects,
+    functions of libraries that are replaced, the configuration of ``torch.compile``. Results that are stored and handed
+    out again are found where the same memory comes back, and told as a doubt where they do not follow a change of the
+    state; copies of them from a step without a state are not found.
+
     Args:
         before: ``build(device) -> Step``, or where it is ("FILE" or "FILE:NAME").
         after: the same with the one change.

@@ -191,9 +191,12 @@ APART_IDS = 10_000_000
 
 def replica(base: Path, megabytes: int, into: Path) -> Path:
     """The events of a trace several times over, later each time, with links of their own."""
+    import msgspec
+
     data = base.read_bytes()
-    begin = data.index(b'"traceEvents": [') + len(b'"traceEvents": [')
-    end = data.rindex(b"]")
+    listed = bytes(msgspec.json.decode(data, type=dict[str, msgspec.Raw])["traceEvents"])
+    begin = data.index(listed) + 1
+    end = begin + len(listed) - 2
     larger = into / f"replica_{megabytes}MB.json"
     with larger.open("wb") as out:
         out.write(data[:begin])

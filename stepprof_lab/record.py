@@ -14,6 +14,11 @@ from stepprof_lab.scenario import Scenario
 from stepprof_lab.trace.model import Approach, Context, Interpretation
 
 FORMAT = 1
+MAX_BYTES = 64_000_000
+"""Of a record; real ones have some ten thousand."""
+LONGEST_STEP_MS = 86_400_000.0
+"""A day."""
+MOST_WORKERS = 100_000
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,13 +147,19 @@ def find(trace: Path) -> tuple[Record | None, str | None]:
     """The record beside a trace, and a note where it is there and cannot be used."""
     beside = record_path(trace)
     try:
+        size = beside.stat().st_size
+        if not beside.is_file() or size > MAX_BYTES:
+            return None, f"the record {beside.name} is no file of at most {MAX_BYTES} bytes: it was not used"
         data = beside.read_bytes()
     except FileNotFoundError:
         return None, None
-    except OSError as error:
-        return None, f"the record {beside.name} cannot be read ({error.strerror or error}): it was not used"
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have (a null character)
+        reason = getattr(error, "strerror", None) or error
+        return None, f"the record {beside.name} cannot be read ({reason}): it was not used"
     try:
         record = msgspec.json.decode(data, type=Record)
+    except RecursionError:
+        return None, f"the record {beside.name} is nested too deeply: it was not used"
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return None, f"the record {beside.name} is not one of this version ({error}): it was not used"
     if record.format != FORMAT:
@@ -156,6 +167,9 @@ def find(trace: Path) -> tuple[Record | None, str | None]:
             None,
             f"the record {beside.name} has format {record.format}, this version reads {FORMAT}: it was not used",
         )
+    impossible = _impossible(record)
+    if impossible:
+        return None, f"the record {beside.name} has {impossible}, which cannot be true: it was not used"
     digest = _digest(trace)
     if digest is not None and digest != record.trace_sha256:
         return None, (
@@ -163,6 +177,18 @@ def find(trace: Path) -> tuple[Record | None, str | None]:
             "and where this trace comes from is unknown"
         )
     return record, None
+
+
+def _impossible(record: Record) -> str | None:
+    """What in a record cannot be true, so that no number may be made from it."""
+    series = {"approach.steps_ms": record.approach.steps_ms, "window_steps_ms": record.window_steps_ms}
+    series |= {f"approach.labels_ms of {name[:80]!r}": times for name, times in record.approach.labels_ms.items()}
+    for name, times in series.items():
+        for time in times:
+            if not 0 <= time <= LONGEST_STEP_MS:
+                return f"a step of {time:g} ms in {name}"
+    workers = record.approach.loader_workers
+    return f"{workers} loader workers" if workers is not None and not 0 <= workers <= MOST_WORKERS else None
 
 
 def context_of(record: Record, origin: Literal["live", "recorded"] = "recorded") -> Context:
@@ -223,6 +249,8 @@ def _digest(trace: Path) -> str | None:
     """SHA-256 of the file; None where it cannot be read, which the reader then says better."""
     digest = hashlib.sha256()
     try:
+        if not trace.is_file():
+            return None
         with trace.open("rb") as stream:
             while chunk := stream.read(1 << 20):
                 digest.update(chunk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +53,34 @@ def vendor_of(trace: Trace) -> Vendor:
     return "unknown"
 
 
+def collector(trace: Trace) -> str:
+    """What collected the device events, with the versions that the file states; empty where it states none."""
+    about = trace.metadata
+    stated = (
+        ("rocprofiler-sdk", about.rocprofiler),
+        ("roctracer", about.roctracer_version),
+        ("HIP", _hip_version(about.hip_runtime_version)),
+        ("CUPTI", about.cupti_version),
+    )
+    known = [(name, str(version)[:40]) for name, version in stated if isinstance(version, (int, float, str))]
+    return ", ".join(f"{name} {version}" for name, version in known)
+
+
+def _hip_version(number: Any) -> str | None:
+    """HIP's number, 70253211, as it is spoken of: 7.2.53211."""
+    if not isinstance(number, int) or not 10_000_000 <= number < 10**9:
+        return None
+    return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
+
+
+def known_fault(trace: Trace) -> str:
+    """What collected the device's records, and a fault that is known of it; empty where the file does not say."""
+    said = collector(trace)
+    of_72 = "roctracer" in said and "HIP 7.2." in said
+    fault = " (ROCm 7.2.1 is known to lose kernels, which 7.2.2 mends)" if of_72 else ""
+    return f"collected with {said}{fault}" if said else ""
+
+
 def devices_of(trace: Trace, work: DeviceWork, vendor: Vendor) -> list[str]:
     """Each device that did work, in words.
 
@@ -90,10 +118,11 @@ def why_not_observed(trace: Trace, context: Context) -> str:
     """The likely reasons, from what else is in the trace."""
     launches = sum(launch_calls(trace).values())
     if launches:
-        return (
+        said = (
             f"the host made {launches} call{'' if launches == 1 else 's'} that queue device work, but no kernel, copy "
             f"or memset is in the trace: the collection failed on the device side (likely: {LIKELY_REASONS})"
         )
+        return "; ".join(filter(None, (said, known_fault(trace))))
     if context.gpu_requested:
         return (
             "collection of GPU activity was asked for, but no kernel, copy or memset is in the trace, and no call that "

@@ -105,7 +105,7 @@ def nesting(start: Int64, end: Int64) -> tuple[Int64, Int64]:
         intervals are open around it.
     """
     order = np.lexsort((start - end, start))
-    found = _without_crossings(start[order], end[order])
+    found = _without_crossings(start[order], end[order]) if len(order) > FEW else None
     parents, depths = found if found is not None else _one_by_one(start[order], end[order])
     parent, depth = np.empty_like(parents), np.empty_like(depths)
     parent[order] = np.where(parents >= 0, order[np.maximum(parents, 0)], -1)
@@ -113,6 +113,8 @@ def nesting(start: Int64, end: Int64) -> tuple[Int64, Int64]:
     return parent, depth
 
 
+FEW = 32
+"""Intervals up to which going through them one by one is faster: a file may have a hundred thousand threads."""
 DEEPEST = 1000
 """Levels up to which going level by level is fast; real threads have up to some hundred."""
 

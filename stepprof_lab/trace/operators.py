@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import UNSET
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stepprof_lab.trace.reader import Int32, Trace
     from stepprof_lab.trace.steps import DeviceWork
 
+LARGEST_SUM = 2.0**62
 MAX_SHAPES = 20
 """Distinct shapes that are listed for an operator; the last entry says how many more there are."""
 
@@ -57,9 +58,12 @@ def operator_times(trace: Trace, device: DeviceWork) -> list[OperatorTimes]:
 
 def _sums(groups: Int32, values: Int64, count: int) -> Int64:
     """Integer sums a group: a bincount with weights would go through doubles."""
-    sums = np.zeros(count, dtype=np.int64)
+    # Python's integers where 64 bits might not do, which nested calls around endless work can bring about.
+    large = bool(values.sum(dtype=np.float64) > LARGEST_SUM)
+    sums: Any = np.zeros(count, dtype=np.object_ if large else np.int64)
     np.add.at(sums, groups, values)
-    return sums
+    found: Int64 = sums
+    return found
 
 
 def _self_times(trace: Trace) -> Int64:
@@ -81,16 +85,26 @@ def _launched_inside(trace: Trace, rows: Int64, device: DeviceWork) -> Int64:
     """For each call: summed duration of the device events launched inside it on its thread, in ns."""
     sums = np.zeros(len(trace), dtype=np.int64)
     linked = np.flatnonzero(device.linked)
-    lane_of_launch = trace.lane_id[device.launch_row[linked]]
+    linked = linked[np.argsort(device.launched_at[linked], kind="stable")]
+    by_launch = {int(trace.lane_id[device.launch_row[part[0]]]): part for part in _apart(trace, device, linked)}
     for calls in by_lane(trace, rows):
-        here = linked[lane_of_launch == trace.lane_id[calls[0]]]
-        here = here[np.argsort(device.launched_at[here], kind="stable")]
+        here = by_launch.get(int(trace.lane_id[calls[0]]), linked[:0])
+        if not len(here):
+            continue
         at = device.launched_at[here]
         upto = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(device.end[here] - device.start[here])))
         first = np.searchsorted(at, trace.start[calls], side="left")
         last = np.searchsorted(at, trace.end[calls], side="left")
         sums[calls] = upto[np.maximum(last, first)] - upto[first]
     return sums[rows]
+
+
+def _apart(trace: Trace, device: DeviceWork, linked: Int64) -> list[Int64]:
+    """Device events apart by the thread that launched them, in the order given within each."""
+    lanes = trace.lane_id[device.launch_row[linked]]
+    order = np.argsort(lanes, kind="stable")
+    parts = np.split(linked[order], np.flatnonzero(np.diff(lanes[order])) + 1)
+    return [part for part in parts if len(part)]
 
 
 def _shapes(trace: Trace, rows: Int64) -> dict[int, list[str]]:

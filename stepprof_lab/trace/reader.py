@@ -12,6 +12,7 @@ import enum
 import hashlib
 import operator
 import re
+from collections import Counter
 from decimal import Decimal
 from functools import cached_property
 from itertools import compress, repeat
@@ -72,6 +73,14 @@ KIND_OF_CATEGORY: dict[str, Kind] = {
     "overhead": Kind.OVERHEAD,
 }
 
+LEFT_OUT = frozenset(
+    (
+        *("ac2g", "async", "async_cpu_to_gpu", "async_gpu", "fwdbwd", "external_correlation", "cpu_instant_event"),
+        *("cuda_sync", "cuda_event", "collective_comm", "hardware_counters", "cuda_profiler_range", "Trace", None),
+    )
+)
+"""Categories that hold nothing that is counted: arrows, marks, spans around the recording, waits told otherwise."""
+
 HIDDEN_COPY = re.compile(r"MEMORY_COPY|__amd_rocclr_copyBuffer")
 HIDDEN_FILL = re.compile(r"__amd_rocclr_fillBuffer")
 """ROCm up to 7.1 files copies and fills under ``kernel``."""
@@ -83,6 +92,8 @@ LARGEST_US = 2**53 - 1
 LONGEST_TRACE_NS = 24 * 3600 * 1_000_000_000
 """What begins further from the middle of the trace than a day was not recorded in it: its time stamp is wrong."""
 
+LARGEST_SUM_NS = 2.0**62 / 1.4
+"""A sum of durations that still fits: 104 years."""
 LONGEST_NUMBER = 400
 """Characters of a time at the most; of a longer text the beginning decides."""
 LONGEST_NAME = 10_000
@@ -419,8 +430,8 @@ def _salvage(data: bytes, sound: bytes) -> repair.Salvage | None:
         around = msgspec.json.decode(sound, type=dict[str, Raw])
         around["traceEvents"] = Raw(b"[]")
         frame = msgspec.json.encode(around)
-    except msgspec.MsgspecError:
-        frame = b'{"traceEvents":[]}'
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return repair.from_text(data, _accepts)
     at = frame.index(b'"traceEvents":[') + len(b'"traceEvents":[')
     return repair.from_parts(frame[:at], events, frame[at:], _accepts)
 
@@ -441,6 +452,8 @@ def _no_trace(path: Path, data: bytes, problem: str) -> StepprofError:
 def _note_repairs(salvage: repair.Salvage, problem: str, notes: list[str]) -> None:
     for what, count in salvage.mended.items():
         notes.append(f"repaired: {what} ({_events(count)})" if count else f"repaired: {what}")
+    if salvage.mended_around and not salvage.envelope_lost:
+        notes.append(f"repaired in the metadata: {', '.join(salvage.mended_around)}")
     if salvage.aside:
         index, byte = salvage.first_aside
         where = f"event {index}" + (f", byte {byte}" if byte >= 0 else "")
@@ -526,6 +539,8 @@ class _Gathered:
     collectives: _Numbers = dataclasses.field(default_factory=_Numbers)
     titles: dict[tuple[bool, str, str], str] = dataclasses.field(default_factory=dict)
     categories: set[str] = dataclasses.field(default_factory=set)
+    unknown: Counter[Any] = dataclasses.field(default_factory=Counter)
+    """Events of categories that are not known, by category."""
     frames: list[stacks.Frames] = dataclasses.field(default_factory=list)
     frames_known: dict[Any, bool] = dataclasses.field(default_factory=dict)
 
@@ -539,7 +554,9 @@ class _Gathered:
         self.seen += len(events)
         categories = map(_CAT, events)
         kind = np.fromiter(map(_KIND_OR_FRAME.get, categories, repeat(-1)), dtype=np.int8, count=len(events))
-        self._add_titles(compress(events, (kind < 0).tolist()))
+        others = list(compress(events, (kind < 0).tolist()))
+        self.unknown.update(map(_CAT, others))
+        self._add_titles(others)
         frames = compress(events, (kind == _FRAME).tolist())
         self.frames.append(stacks.collect(frames, _ns_of_numbers, _text, self.frames_known))
         rows = np.flatnonzero((kind >= 0) & (kind < _FRAME))
@@ -608,9 +625,11 @@ class _Gathered:
 def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str]) -> Trace:
     """Put the pieces together, and set aside what cannot be true."""
     if not gathered.parts:
+        _note_unknown(gathered.unknown, notes)
+        seen = f"has {_events(gathered.seen)}, none of them an operator, a label or device work of PyTorch"
         raise source.refuse(
             path,
-            f"has {_events(gathered.seen)}, none of them an operator, a label or device work of PyTorch",
+            seen + _in_brackets(notes),
             "name the trace of a torch.profiler session",
         )
     all_ = _Part._make(np.concatenate(columns) for columns in zip(*gathered.parts, strict=True))
@@ -624,13 +643,17 @@ def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str]
     if not known.any():
         why = f"has {_events(len(known))}, none with a usable time{_in_brackets(notes)}"
         raise source.refuse(path, why, "capture it again")
+    _note_unknown(gathered.unknown, notes)
     names = [_shortened(name, LONGEST_NAME) for name in gathered.names]
     long = sum(len(name) > LONGEST_NAME for name in gathered.names)
     if long:
-        notes.append(f"{long} name{'s' * (long > 1)} of more than {LONGEST_NAME} characters: only the beginning is kept")
+        what = "name" if long == 1 else "names"
+        notes.append(f"{long} {what} of more than {LONGEST_NAME} characters: only the beginning is kept")
     shapes = list(gathered.shapes)
     lanes, lane_of_given = gathered.all_lanes()
     kept = all_ if known.all() else _Part._make(column[known] for column in all_)
+    if kept.duration.sum(dtype=np.float64) > LARGEST_SUM_NS:
+        raise source.refuse(path, "has events that last more than 100 years together", "capture it again")
     return Trace(
         name=path.name,
         start=kept.start,
@@ -652,6 +675,18 @@ def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str]
         categories=frozenset(gathered.categories),
         notes=notes,
     )
+
+
+def _note_unknown(unknown: Counter[Any], notes: list[str]) -> None:
+    """Say what was not looked at: the kinds of a device that is new here, or of another program."""
+    found = [(_shortened(kind, 40), count) for kind, count in unknown.most_common() if kind not in LEFT_OUT]
+    if found:
+        said = ", ".join(f"{count} of '{kind}'" for kind, count in found[:KINDS_NAMED])
+        more = f" and {len(found) - KINDS_NAMED} more kinds" if len(found) > KINDS_NAMED else ""
+        notes.append(f"events of kinds that are not known here are in no number: {said}{more}")
+
+
+KINDS_NAMED = 5
 
 
 def _times(

@@ -62,6 +62,7 @@ class Salvage:
         aside_bytes: how long they are together.
         first_aside: index of the first of them, and the byte where it begins.
         why_aside: what is wrong with the first of them.
+        mended_around: the kinds of repair that the metadata around the events needed.
         envelope_lost: True where the metadata around the events could not be read.
     """
 
@@ -75,6 +76,7 @@ class Salvage:
         self.aside_bytes = 0
         self.first_aside: tuple[int, int] = (-1, -1)
         self.why_aside = ""
+        self.mended_around: list[str] = []
         self.envelope_lost = False
 
     def set_aside(self, index: int, byte: int, why: str, size: int) -> None:
@@ -99,6 +101,7 @@ def from_parts(head: bytes, events: list[msgspec.Raw], tail: bytes, accepts: Acc
         event = _usable(bytes(raw), accepts, salvage, index, -1)
         if event is not None:
             kept.append(event)
+    head, tail = _envelope(head, tail, salvage)
     salvage.data = head + b",".join(kept) + tail
     return salvage
 
@@ -244,8 +247,10 @@ def _envelope(head: bytes, tail: bytes, salvage: Salvage) -> tuple[bytes, bytes]
     mark = b'{"ph":"the events"}'
     whole = head + mark + tail
     if len(whole) <= MAX_ENVELOPE:
-        for _, mend in [("", bytes), *MENDS]:
-            whole = mend(whole)
+        for name, mend in [("", bytes), *MENDS]:
+            before, whole = whole, mend(whole)
+            if before != whole:
+                salvage.mended_around.append(name)
             if _problem(whole, msgspec.json.decode) is None and whole.count(mark) == 1:
                 return tuple(whole.split(mark))  # type: ignore[return-value]
     salvage.envelope_lost = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import time
@@ -18,11 +17,12 @@ from stepprof_lab.validate import noise
 from stepprof_lab.validate.agreement import Answers, compare_answers, workers_of
 from stepprof_lab.validate.arms import Build, Clock, loaders_watched
 from stepprof_lab.validate.beginning import NotComparable
-from stepprof_lab.validate.bench import ARMS, REHEARSAL, Bench
+from stepprof_lab.validate.bench import ARMS, Bench
 from stepprof_lab.validate.designs import carry_out, make_plan
 from stepprof_lab.validate.model import ArmName, Validation
 from stepprof_lab.validate.noise import Meter
 from stepprof_lab.validate.plan import PairsPlan, WholePlan
+from stepprof_lab.validate.rehearsal import rehearse
 from stepprof_lab.validate.settings import Settings
 from stepprof_lab.validate.start import random_states_kept
 from stepprof_lab.validate.statistics import DECIDES, PAIRS, WHOLE_ARMS, arm_of, blocks_that_count, verdict_from
@@ -118,7 +118,7 @@ def compare(
 
 def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
     load, plan, answers = bench.meter.load(), None, None
-    rehearsed = _rehearse(bench)
+    rehearsed = rehearse(bench)
     try:
         answers = compare_answers(bench, output_steps)
         plan = make_plan(bench, answers)
@@ -195,54 +195,6 @@ def _recorded(bench: Bench, margin: float, rehearsed: dict[str, Any], plan: dict
         "warm_up": bench.warm_ups,
         "blocks": bench.blocks,
     }
-
-
-def _rehearse(bench: Bench) -> dict[str, Any]:
-    """Build each arm once and run one step, so that what a process pays once is paid before anything is planned.
-
-    An arm that switches something of the process is built once more: what the second build does not set again was set
-    by an import, and belongs to both. Names that the first arm set in its modules are put back before the other is
-    built, so that each shows what it sets by itself.
-
-    Returns:
-        what that took, for each arm.
-    """
-    found: dict[str, Any] = {}
-    names = bench.around.names
-    at_first = names.held()
-    bench.progress("rehearsal", 0, len(ARMS))
-    found["before"] = _rehearse_arm(bench, "before")
-    as_left = names.held()
-    names.put_back(at_first)
-    bench.progress("rehearsal", 1, len(ARMS))
-    try:
-        found["after"] = _rehearse_arm(bench, "after")
-    except StepprofError:
-        if not names.put_back(as_left):  # what belongs together in a module may have been torn apart
-            raise
-        found["after"] = _rehearse_arm(bench, "after")
-    bench.progress("rehearsal", len(ARMS), len(ARMS))
-    note = "the first arm of a process also pays what the process pays once; do not compare these two"
-    return {**found, "note": note}
-
-
-def _rehearse_arm(bench: Bench, name: ArmName) -> dict[str, Any]:
-    settings, took = _build_and_step(bench, name)
-    if first := bench.around.set_by[name]:
-        bench.around.set_by[name] = {}
-        with contextlib.suppress(StepprofError):  # it may need what only the first build has set
-            _build_and_step(bench, name)
-        if once := first.keys() - bench.around.set_by[name].keys():
-            bench.around.adopt(name, set(once), settings)
-    return took
-
-
-def _build_and_step(bench: Bench, name: ArmName) -> tuple[Settings, dict[str, Any]]:
-    arm = bench.fresh(name, REHEARSAL)
-    took = {"build_ms": bench.build_ms[name, REHEARSAL], "first_step_ms": bench.start_up(arm, 1)[0]}
-    settings = arm.settings
-    bench.drop(arm)
-    return settings, took
 
 
 def _remarks(bench: Bench, answers: Answers, start_up: dict[str, Any], design: str) -> list[str]:

@@ -63,11 +63,12 @@ class Surroundings:
             settings: what they were set to.
         """
         self.base = self.base.with_values(once, settings)
-        told = in_words({name: settings.values.get(name, "another value") for name in sorted(once)})
-        self.notes.append(
-            f"the first build of arm {arm} sets {told}, and a later one does not (an import does it, most likely): "
-            "both arms ran with it"
-        )
+        told = {name: settings.values[name] for name in sorted(once) if name in settings.values}
+        if told:  # an environment variable that an import sets for itself is nobody's change
+            self.notes.append(
+                f"the first build of arm {arm} sets {in_words(told)}, and a later one does not (an import does it, "
+                "most likely): both arms ran with it"
+            )
 
     def report(self) -> dict[str, Any]:
         """Which switches each arm set, for the result."""

@@ -1,8 +1,8 @@
 """Throw damaged and hostile traces at the reader, by hand, for as long as you like.
 
-    python tests/fuzz/fuzz_read.py --seconds 300            # plain: random, keeps what reaches new lines
-    python tests/fuzz/fuzz_read.py --atheris -- -max_total_time=300   # coverage-guided by libFuzzer (pip install atheris)
-    python tests/fuzz/fuzz_read.py FILE ...                 # what was found once, again
+    python tests/fuzz/fuzz_read.py --seconds 300   # random; what reaches new lines is changed further
+    python tests/fuzz/fuzz_read.py --atheris -- -max_total_time=300   # guided by libFuzzer; pip install atheris
+    python tests/fuzz/fuzz_read.py FILE ...   # what was found once, again
 
 An input passes where it is read and says nothing impossible (`tests/trace/reference.py: insane`), or where it is
 refused in one line; reading takes at most `SLOWEST` seconds. What fails is written to ``--keep`` (a new folder in the
@@ -41,8 +41,6 @@ SLOWEST = 10
 """Seconds that one small input may take."""
 LARGEST = 200_000
 """Bytes of an input; larger ones only make the search slow."""
-LONGEST_PAGE = 40
-"""Bytes of a page for each byte of the input, beyond what every page has."""
 
 
 def reference() -> Any:
@@ -138,22 +136,31 @@ def at_most(seconds: int) -> Iterator[None]:
 
 # ---- where inputs come from ----
 
+
+def _event(category: str, name: str, ts: float, dur: float, tid: int = 1, **args: Any) -> dict[str, Any]:
+    device = category in {"kernel", "gpu_memcpy", "gpu_user_annotation"}
+    args |= {"device": 0, "stream": tid} if device else {}
+    where = {"pid": 0 if device else 1, "tid": tid}
+    return {"ph": "X", "cat": category, "name": name, **where, "ts": ts, "dur": dur, "args": args}
+
+
+_LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 EVENTS: list[dict[str, Any]] = [
-    {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "pid": 1, "tid": 1, "ts": 1.5, "dur": 50.25},
-    {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#4", "pid": 1, "tid": 1, "ts": 52, "dur": 48},
-    {"ph": "X", "cat": "user_annotation", "name": "read_batch", "pid": 1, "tid": 1, "ts": 3, "dur": 20},
-    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 25, "dur": 20, "args": {"Input Dims": [[2, 3], []]}},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 30, "dur": 2, "args": {"correlation": 4}},
-    {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 35, "dur": 30.125, "args": {"correlation": 4, "device": 0, "stream": 7}},
-    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pageable -> Device)", "pid": 0, "tid": 7, "ts": 70, "dur": 3, "args": {"correlation": 5, "device": 0, "stream": 7, "bytes": 4096}},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "pid": 1, "tid": 1, "ts": 80, "dur": 10, "args": {"correlation": 6}},
-    {"ph": "X", "cat": "kernel", "name": "ncclDevKernel", "pid": 0, "tid": 20, "ts": 20, "dur": 90, "args": {"correlation": 0, "Collective name": "allreduce"}},
-    {"ph": "X", "cat": "python_function", "name": "train.py(12): step", "pid": 1, "tid": 1, "ts": 2, "dur": 49},
-    {"ph": "X", "cat": "gpu_user_annotation", "name": "read_batch", "pid": 0, "tid": 7, "ts": 1, "dur": 9},
-    {"ph": "X", "cat": "user_annotation", "name": "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "pid": 1, "tid": 1, "ts": 53, "dur": 12},
+    _event("user_annotation", "ProfilerStep#3", 1.5, 50.25),
+    _event("user_annotation", "ProfilerStep#4", 52, 48),
+    _event("user_annotation", "read_batch", 3, 20),
+    _event("user_annotation", _LOADER, 53, 12),
+    _event("cpu_op", "aten::mm", 25, 20, **{"Input Dims": [[2, 3], []]}),
+    _event("cuda_runtime", "cudaLaunchKernel", 30, 2, correlation=4),
+    _event("cuda_runtime", "cudaStreamSynchronize", 80, 10, correlation=6),
+    _event("kernel", "gemm", 35, 30.125, 7, correlation=4),
+    _event("kernel", "ncclDevKernel", 20, 90, 20, correlation=0, **{"Collective name": "allreduce"}),
+    _event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 70, 3, 7, correlation=5, bytes=4096),
+    _event("gpu_user_annotation", "read_batch", 1, 9, 7),
+    _event("python_function", "train.py(12): step", 2, 49),
     {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "ts": 0, "args": {"name": "thread 1 (python)"}},
     {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 200},
-]  # fmt: skip
+]
 AROUND: dict[str, Any] = {
     "schemaVersion": 1,
     "deviceProperties": [{"id": 0, "name": "NVIDIA X"}],
@@ -163,18 +170,23 @@ AROUND: dict[str, Any] = {
     "baseTimeNanoseconds": 1751410836000000000,
     "traceName": "/tmp/x.json",
 }
+DEEP: list[Any] = []
+for _ in range(900):
+    DEEP = [DEEP]
 NASTY: list[Any] = [
     *(None, True, "", "x", 0, -1, 1, 0.5, -0.0, 1e-9, 1e308, -1e308, 2**31, 2**53, 2**63 - 1, 2**64, 10**40, -(2**63)),
-    *([], {}, [[]], {"a": {"b": []}}, "NaN", "1e999", "\x00", "a\nb", "\ud83d\ude80", "\u202e", "<script>", "&", "']]>"),
-    *("ProfilerStep#1", "ProfilerStep#", "a" * 5000, "9" * 400, "stream 7", "-5", 9007199254740991, 86_400e6, 8e12, 1e16),
+    *([], {}, [[]], DEEP, {"a": {"b": []}}, "NaN", "1e999", "1e99999999", "\x00", "a\nb", "\ud83d\ude80", "\u202e"),
+    *("<script>", "&", "']]>", "ProfilerStep#1", "ProfilerStep#", "a" * 5000, "9" * 400, "9" * 5000, "stream 7", "-5"),
+    *(9007199254740991, 86_400e6, 8e12, 1e16),
     *("kernel", "cpu_op", "user_annotation", "xpu_runtime", "mtia_ccp_events", "privateuse1_runtime", "overhead", "X"),
     *("cudaGraphLaunch", "hipMemcpyWithStream", "cudaDeviceSynchronize", "Memcpy DtoH (Device -> Pageable)", "item"),
 ]  # fmt: skip
 PIECES = [
-    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"NaN", b"-Infinity", b"N/A", b"1e400", b"\x00", b"\xff"),
+    *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"null", b"NaN", b"-Infinity", b"N/A", b"1e400", b"\x00"),
+    *(b"\xff", b"\xed\xa0\x80", b"\xc0\xaf"),
     *(b'{"ph":', b'"traceEvents"', b'"traceEvents":[', b"]}", b"},{", b"\\u", b"\\ud800", b"\xef\xbb\xbf", b"\xff\xfe"),
     *(b" " * 500, b"\\" * 300, b'"' * 300, b'\\"' * 300, b"[" * 1500, b'{"a":' * 700, b",", b",,,", b"\r\n", b"}  ]"),
-    *(b'"ts":', b'"dur":-5', b"e9", b"0" * 50, b"\xed\xa0\x80", b"\xc0\xaf", b"/*", b"PK\x03\x04", b"\x1f\x8b"),
+    *(b'"ts":', b'"dur":-5', b"e9", b"0" * 50, b"/*", b"PK\x03\x04", b"\x1f\x8b"),
 ]  # fmt: skip
 
 
@@ -204,9 +216,16 @@ def any_trace(chance: random.Random) -> bytes:
     around = dict(AROUND) if chance.random() < 0.5 else {}
     if around and chance.random() < 0.3:
         spoil(around, chance)
-    return json.dumps({**around, "traceEvents": events}, ensure_ascii=chance.random() < 0.5).encode(
-        "utf-8", "surrogatepass"
-    )
+    return _as_json({**around, "traceEvents": events}, escaped=chance.random() < 0.5)
+
+
+def _as_json(value: Any, *, escaped: bool = True) -> bytes:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)  # for what is nested deeply
+    try:
+        return json.dumps(value, ensure_ascii=escaped).encode("utf-8", "surrogatepass")
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def spoil(value: dict[str, Any], chance: random.Random) -> None:
@@ -216,7 +235,8 @@ def spoil(value: dict[str, Any], chance: random.Random) -> None:
     if isinstance(inner, dict) and inner and chance.random() < 0.7:
         spoil(inner, chance)
     else:
-        value[key] = copy.deepcopy(chance.choice(NASTY))
+        nasty = chance.choice(NASTY)
+        value[key] = nasty if nasty is DEEP else copy.deepcopy(nasty)
 
 
 def damaged(data: bytes, chance: random.Random, others: list[bytes]) -> bytes:
@@ -259,7 +279,7 @@ def _with_nasty_value(data: bytes, chance: random.Random) -> bytes:
         return data
     at = chance.choice(colons) + 1
     ends = [place for place in (data.find(b",", at), data.find(b"}", at)) if place >= 0]
-    value = json.dumps(chance.choice(NASTY)).encode()
+    value = _as_json(chance.choice(NASTY))
     return data[:at] + value + data[min(ends, default=len(data)) :]
 
 
@@ -303,7 +323,7 @@ class Reached:
 
 
 def search(seconds: float, seed: int, target: Target, keep: Path, *, guided: bool = True) -> int:
-    """Random inputs; those that reach something new are changed further. Returns how many distinct failures there are."""
+    """Random inputs; those that reach something new are changed further. Returns the number of distinct failures."""
     chance = random.Random(seed)
     corpus = seeds()
     reached = Reached()

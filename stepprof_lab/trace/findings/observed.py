@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepprof_lab.trace import intervals
-from stepprof_lab.trace.device import LIKELY_REASONS, launch_calls
+from stepprof_lab.trace.device import LIKELY_REASONS, known_fault, launch_calls
 from stepprof_lab.trace.findings.words import quoted
 from stepprof_lab.trace.model import Finding
 from stepprof_lab.trace.reader import Kind
@@ -93,6 +93,7 @@ def gpu_partly_observed(case: Case) -> Finding | None:
         hypothesis=(
             "Records of the device may have been lost (at the start of a session, in a full buffer, by a library with "
             "a known fault), or the record ended before the work did. What looks idle in this trace need not be idle."
+            + (f" The trace was {fault}." if (fault := known_fault(case.trace)) else "")
         ),
         next_check=(
             "Do not read idle time from this trace. Capture again with a longer warm-up and fewer steps, and see "

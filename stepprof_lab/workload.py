@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import traceback
@@ -50,7 +51,8 @@ _loaded: dict[Path, _Loaded] = {}
 def parse(spec: str) -> Spec:
     """Take ``FILE`` or ``FILE:NAME`` apart; the colon of a drive letter or of an existing path is no separator."""
     path = Path(spec)
-    if path.exists():
+    # Not Path.exists: a function's name may be longer than a file's name may be, and that is no error here.
+    if os.path.exists(spec):
         return Spec(path, "build")
     file, colon, name = spec.rpartition(":")
     if colon and not name:

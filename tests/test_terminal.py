@@ -114,6 +114,7 @@ def test_names_that_cannot_be_used_are_refused_before_the_work(
         ["read", "."],
         ["new", "y" * 300],
         ["profile", "z" * 300, workload],
+        ["profile", scenario_file, f"{workload}:{'f' * 300}"],
         ["read", "a.json", "--html", "same", "--svg", "same"],
     ):
         said = stepprof(*arguments)
@@ -176,3 +177,18 @@ def test_ctrl_c_while_torch_is_imported_ends_the_program(
     assert child.returncode in {130, 0, -signal.SIGINT, 1}
     assert "mistake of stepprof" not in err
     assert "more than once per process" not in err
+
+
+def test_ctrl_c_while_the_command_itself_is_imported_is_one_line(tmp_path: Path) -> None:
+    code = (
+        "import sys; from stepprof_lab.__main__ import run\n"
+        "class Cut:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Cut())\n"
+        "sys.exit(run())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.strip().splitlines() == ["stepprof: interrupted; nothing half-written was left"]

@@ -414,7 +414,7 @@ def own(fields: Fields, raw: bytes) -> bytes | None:
     value = decoded(raw)
     said = value.get("origin") if isinstance(value, dict) else None
     fields.said("identifier")
-    return msgspec.json.encode({"origin": said} if said in {"constructed", "simulated"} else {})
+    return msgspec.json.encode({"origin": said} if said in ("constructed", "simulated") else {})
 
 
 def _table(fields: Fields, value: Any, rules: dict[str, Rule], otherwise: str) -> dict[str, msgspec.Raw]:

@@ -65,11 +65,21 @@ def intersect(one: Intervals, other: Intervals) -> Intervals:
     if not len(one[0]) or not len(other[0]):
         nothing = np.empty(0, dtype=np.int64)
         return nothing, nothing
+    low, high = max(one[0][0], other[0][0]), min(one[1][-1], other[1][-1])
+    one, other = _near(one, low, high), _near(other, low, high)
+    if not len(one[0]) or not len(other[0]):
+        return one[0][:0], one[0][:0]
     # Both begin and end at marks; between two neighbouring marks nothing changes.
     marks = np.sort(np.concatenate((*one, *other)), kind="stable")  # four sorted runs: it merges them
     marks = marks[np.concatenate(([True], marks[1:] != marks[:-1]))]
     inside = contains(one, marks[:-1]) & contains(other, marks[:-1])
     return union(marks[:-1][inside], marks[1:][inside])
+
+
+def _near(merged: Intervals, low: int, high: int) -> Intervals:
+    """The intervals of a union that may overlap a span: a short one against a long union must not look at all of it."""
+    first, last = np.searchsorted(merged[1], low, side="right"), np.searchsorted(merged[0], high)
+    return merged[0][first:last], merged[1][first:last]
 
 
 def subtract(one: Intervals, other: Intervals) -> Intervals:

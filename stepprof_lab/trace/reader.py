@@ -771,13 +771,17 @@ def _ns_of_numbers(values: Sequence[Any]) -> Int64:
     """Microseconds as ns; exact for integers, and for three decimals below `EXACT_BELOW_US`."""
     try:
         us = np.fromiter(values, dtype=np.float64, count=len(values))
-    except TypeError:  # None
-        us = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    except (TypeError, OverflowError):  # None, or an integer of some hundred digits
+        us = np.array([_double(value) for value in values], dtype=np.float64)
     usable = np.abs(us) <= LARGEST_US  # false for NaN
     us = np.where(usable, us, 0.0)
     whole = np.floor(us)
     ns = whole.astype(np.int64) * 1000 + np.rint((us - whole) * 1000).astype(np.int64)
     return np.where(usable, ns, MISSING)
+
+
+def _double(value: Any) -> float:
+    return float(value) if value is not None and abs(value) <= LARGEST_US else np.nan
 
 
 def _ns_of_texts(values: Iterable[Raw]) -> Int64:

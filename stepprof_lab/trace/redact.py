@@ -387,6 +387,7 @@ def _ns(raw: Raw) -> int | None:
         value = Decimal(text.decode("utf-8", "replace").strip('"'))
     except ArithmeticError:
         return None
-    if not value.is_finite() or abs(value) > LARGEST_US:
+    # By its magnitude first: arithmetic with an exponent of nine digits overflows.
+    if not value.is_finite() or value.adjusted() > 18 or abs(value) > LARGEST_US:
         return None
-    return int((value * 1000).to_integral_value())
+    return int((value * 1000).to_integral_value()) if value.adjusted() > -18 else 0

@@ -19,6 +19,8 @@ MAX_ENVELOPE = 2_000_000
 """Bytes around the events that are mended at the most; they hold the metadata, a few kilobytes in real files."""
 MAX_LAST = 16_000_000
 """Bytes in which the end of the last event is looked for."""
+HOLE = bytes(16)
+"""No text has so many zero bytes: a block of the file was never written, or was lost."""
 MAX_KEY = 1000
 """Bytes of the key with which an event begins, at the most."""
 MAX_EVENT = 64_000
@@ -186,7 +188,9 @@ def _usable(piece: bytes, accepts: Accepts, salvage: Salvage, index: int, begin:
     problem = _problem(piece, accepts)
     if problem is None:
         return piece
-    if len(piece) > MAX_EVENT or salvage.hopeless:
+    if HOLE in piece:
+        problem = f"{piece.count(0)} zero bytes are in it, so a part of the file was lost, events with it"
+    if HOLE in piece or len(piece) > MAX_EVENT or salvage.hopeless:
         salvage.set_aside(index, begin, problem, len(piece))
         return None
     mended, needed = _as_before(piece, accepts, salvage) or _mended(piece, accepts)

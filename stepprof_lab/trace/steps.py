@@ -132,13 +132,13 @@ def step_times(steps: Steps, device: DeviceWork) -> list[StepTimes]:
     spans = list(zip(steps.names, steps.start.tolist(), steps.end.tolist(), strict=True))
     if not len(device):
         return [StepTimes(name=name, cpu_us=us(end - start)) for name, start, end in spans]
-    by_launch, by_time = _Launched(device), _Present(device)
+    by_launch, by_time = Launched(device), _Present(device)
     pairs = by_launch.counts(steps.start, steps.end) + by_time.counts(steps.start, steps.end)
     _demand_bounded(pairs, steps.trace, "steps")
     return [_step(name, start, end, device, by_launch, by_time) for name, start, end in spans]
 
 
-def _step(name: str, start: int, end: int, device: DeviceWork, by_launch: _Launched, by_time: _Present) -> StepTimes:
+def _step(name: str, start: int, end: int, device: DeviceWork, by_launch: Launched, by_time: _Present) -> StepTimes:
     mine = by_launch.within(start, end)
     last = int(device.end[mine].max()) if len(mine) else end
     near = by_time.within(start, end)
@@ -157,8 +157,8 @@ def _step(name: str, start: int, end: int, device: DeviceWork, by_launch: _Launc
     )
 
 
-class _Launched:
-    """Device events by the time of their launch."""
+class Launched:
+    """Device events by the time of their launch: for many spans, of which each holds a few."""
 
     def __init__(self, device: DeviceWork) -> None:
         linked = np.flatnonzero(device.linked)
@@ -173,6 +173,11 @@ class _Launched:
         """The events launched in ``[start, end)``."""
         low, high = np.searchsorted(self._at, (start, end))
         return self._order[low:high]
+
+    def inside(self, merged: Intervals) -> Int64:
+        """The events launched inside a union of host spans."""
+        parts = [self.within(start, end) for start, end in zip(*(side.tolist() for side in merged), strict=True)]
+        return np.concatenate(parts) if parts else self._order[:0]
 
 
 class _Present:
@@ -222,12 +227,11 @@ def label_rows(trace: Trace) -> dict[str, Int64]:
 def label_times(trace: Trace, labels: dict[str, Int64], device: DeviceWork) -> dict[str, LabelTimes]:
     """The contract's numbers for each label, over the whole trace."""
     times = {}
-    by_launch = _Launched(device)
+    by_launch = Launched(device)
     pairs = 0
     for name, rows in labels.items():
         spans = intervals.union(trace.start[rows], trace.end[rows])
-        inside = [by_launch.within(start, end) for start, end in zip(*(side.tolist() for side in spans), strict=True)]
-        mine = np.concatenate(inside) if inside else rows[:0]
+        mine = by_launch.inside(spans)
         _demand_bounded(pairs := pairs + len(mine), trace.name, "labels")
         times[name] = LabelTimes(
             calls=len(rows),

@@ -38,6 +38,8 @@ SPANS_IN_DETAIL = 500_000
 ARROWS = 400
 LANES_OF_A_KIND = 16
 """Threads, and streams, that are shown: the fullest ones."""
+THREADS = 1000
+"""Threads that are looked at for it, likewise: a file may have a hundred thousand."""
 DEEPEST = 255
 """Deeper nesting is drawn in this row."""
 SMALL_SHARE = 0.02
@@ -166,7 +168,12 @@ def _host(picture: _Picture) -> tuple[list[_Draft], list[_Draft]]:
     place = np.zeros(len(trace), dtype=np.int64)
     labels: list[_Draft] = []
     calls: list[_Draft] = []
-    for rows in by_lane(trace, trace.of(Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME)):
+    lanes = by_lane(trace, trace.of(Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME))
+    few = len(lanes) - THREADS
+    if few > 0:
+        lanes = sorted(lanes, key=len, reverse=True)[:THREADS]
+        picture.unseen["other CPU threads"] = few
+    for rows in lanes:
         start, end = trace.start[rows], trace.end[rows]
         place[rows] = np.arange(len(rows))
         parent, depth = np.where(nested_in[rows] >= 0, place[nested_in[rows]], -1), depths[rows]

@@ -177,7 +177,7 @@ NASTY: list[Any] = [
     *(None, True, "", "x", 0, -1, 1, 0.5, -0.0, 1e-9, 1e308, -1e308, 2**31, 2**53, 2**63 - 1, 2**64, 10**40, -(2**63)),
     *([], {}, [[]], DEEP, {"a": {"b": []}}, "NaN", "1e999", "1e99999999", "\x00", "a\nb", "\ud83d\ude80", "\u202e"),
     *("<script>", "&", "']]>", "ProfilerStep#1", "ProfilerStep#", "a" * 5000, "9" * 400, "9" * 5000, "stream 7", "-5"),
-    *(9007199254740991, 86_400e6, 8e12, 1e16),
+    *(9007199254740991, 86_400e6, 8e12, 1e16, 10**400),
     *("kernel", "cpu_op", "user_annotation", "xpu_runtime", "mtia_ccp_events", "privateuse1_runtime", "overhead", "X"),
     *("cudaGraphLaunch", "hipMemcpyWithStream", "cudaDeviceSynchronize", "Memcpy DtoH (Device -> Pageable)", "item"),
 ]  # fmt: skip

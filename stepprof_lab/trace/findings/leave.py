@@ -8,7 +8,7 @@ import numpy as np
 
 from stepprof_lab.trace import intervals
 from stepprof_lab.trace.findings.words import percent, quoted
-from stepprof_lab.trace.steps import label_rows
+from stepprof_lab.trace.steps import Launched, label_rows
 
 if TYPE_CHECKING:
     from stepprof_lab.trace.findings.case import Case
@@ -27,13 +27,14 @@ def not_worth(case: Case) -> list[str]:
     if not len(case.steps) or not case.length:
         return []
     reading = case.waiting.reading.names if case.waiting.reading is not None else []
+    launched = Launched(case.device)
     found = []
     for name, rows in label_rows(case.trace).items():
         own = rows[np.isin(case.trace.lane_id[rows], case.step_lanes)]
         if name in reading or not len(own):
             continue
         spans = case.spans(own)
-        mine = case.device.launched_in(spans)
+        mine = launched.inside(spans)
         device = intervals.union(case.device.start[mine], case.device.end[mine])
         most = max(case.ratio(intervals.total(*spans)), case.ratio(intervals.total(*device)))
         if len(spans[0]) and most < NOT_WORTH_SHARE:

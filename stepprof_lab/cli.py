@@ -453,7 +453,7 @@ def validate(
 
     asked, html = room.load(scenario), absolute(html)
     kept = (out or run_directory(scenario.stem) / "validation.json").absolute()
-    fresh("report", html, kept)
+    fresh("result", html, kept)
     with drawn(progress_console(), plain=plain) as progress, users_code():
         validation = compare(
             before,

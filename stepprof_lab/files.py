@@ -34,12 +34,16 @@ def make_directory(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StepprofError(
-            f"directory {str(path)!r} cannot be made ({error.strerror or error})",
-            "a directory that can be written",
-            "choose another directory",
-        ) from error
+        raise _cannot_be_made(path, error) from error
     return path
+
+
+def _cannot_be_made(directory: Path, error: OSError) -> StepprofError:
+    return StepprofError(
+        f"directory {str(directory)!r} cannot be made ({error.strerror or error})",
+        "a directory that can be written",
+        "choose another directory",
+    )
 
 
 def run_directory(words: str) -> Path:
@@ -81,18 +85,28 @@ def _remove(temporary: Path) -> None:
 def demand_new_name(path: Path, what: str) -> None:
     """Refuse a name that is taken, or in a directory that cannot be made or written; nothing stays behind.
 
-    For work that takes long: what can be known to fail is refused before it.
+    For work that takes long: what can be known to fail is refused before it. A missing directory is not made for it,
+    not even for a moment: another process (the next rank of a job) may be about to write there.
     """
-    made = [parent for parent in path.absolute().parents if not parent.exists()]
+    directory = path.absolute().parent
     try:
+        if not directory.exists():
+            _probe_for_room(directory)
+            return
         with new_file(path, what) as probe:
             raise _Probed(probe)
     except _Probed:
         pass
-    finally:
-        for parent in made:
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+    except OSError as error:
+        raise _cannot_be_made(directory, error) from error
+
+
+def _probe_for_room(directory: Path) -> None:
+    """Fail where a missing directory could not be made: its first parent that exists has to take a new entry."""
+    first = next(parent for parent in directory.parents if parent.exists())
+    probe = first / f".{secrets.token_hex(8)}.part"
+    probe.mkdir()
+    probe.rmdir()
 
 
 class _Probed(Exception):

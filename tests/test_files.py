@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,23 @@ def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StepprofError, match="cannot be made"):
         make_directory(tmp_path / "file" / "below")
+
+
+PROBER = """
+import sys
+from pathlib import Path
+from stepprof_lab.files import demand_new_name
+
+for turn in range(400):
+    demand_new_name(Path(sys.argv[1]) / "a" / "b" / sys.argv[2], "trace")
+"""
+
+
+def test_processes_that_probe_the_same_new_directory_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """The ranks of a job all ask whether their names are free, and take the empty directory away again."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", PROBER, str(tmp_path / "run"), name], stderr=subprocess.PIPE, text=True)
+        for name in ("rank0", "rank1", "rank2")
+    ]
+    assert [process.communicate(timeout=60)[1] for process in started] == ["", "", ""]
+    assert list(tmp_path.iterdir()) == []

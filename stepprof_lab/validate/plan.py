@@ -215,10 +215,23 @@ def _fresh(costs: dict[ArmName, Cost]) -> tuple[float, float]:
     return sum(most), sum(least)
 
 
-def too_long(needed_s: float, terms: Terms) -> StepprofError:
+class TooLong(StepprofError):
+    """The smallest plan does not fit into the budget.
+
+    Args:
+        whole_s: the budget that it would fit into, in seconds.
+    """
+
+    def __init__(self, whole_s: int, given: str, expected: str, todo: str) -> None:
+        super().__init__(given, expected, todo)
+        self.whole_s = whole_s
+
+
+def too_long(needed_s: float, terms: Terms) -> TooLong:
     """The error for arms whose smallest plan does not fit."""
     whole = math.ceil(terms.budget_s - terms.left_s + needed_s)
-    return StepprofError(
+    return TooLong(
+        whole,
         f"arms whose comparison takes about {whole} s at the least with {terms.replicates} replicates",
         f"at most {terms.budget_s:.6g} s",
         f"allow {whole} s, or take fewer replicates or a smaller step",

@@ -13,11 +13,11 @@ BOOT := $(or $(PYTHON),python3)
 SETUP = $(BOOT) -I stepprof_lab/setup_env.py --python "$(PYTHON)" --torch-index "$(TORCH_INDEX)"
 RUN := .venv/bin/python
 
-.PHONY: help demo test slow hardware lint format types check bench clean
+.PHONY: help demo test slow hardware labs lint format types clean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
-	@echo "make slow | hardware | lint | format | types"
+	@echo "make slow | hardware | labs | lint | format | types"
 
 demo:
 	@$(SETUP) demo
@@ -36,6 +36,11 @@ hardware:
 	@$(SETUP) dev
 	$(RUN) -m stepprof_lab doctor --require gpu
 	$(RUN) -m pytest tests/hardware -m hardware $(ARGS)
+
+# From solutions/ to exercises/ and the instructors' notebooks.
+labs:
+	@$(SETUP) dev
+	$(RUN) -m stepprof_lab.grading.build
 
 lint:
 	@$(SETUP) dev

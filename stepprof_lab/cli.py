@@ -541,6 +541,27 @@ def share(
         show(of_shared(shared), results(), plain=plain)
 
 
+@stepprof.command(short_help="Run a lab's notebook or script and check its answers.")
+@click.argument("file", type=PATH)
+@click.option("--timeout", type=Seconds(), default="600s", show_default=True, help="For the whole file.")
+@usual(json=True)
+def check(file: Path, timeout: float, as_json: bool, plain: bool) -> None:  # noqa: ARG001 - it is plain already
+    """Run FILE from its first cell to its last and show the verdict of every check.
+
+    FILE is a lab's notebook (.ipynb) or script (.py). Exit 4 where points are missing.
+    """
+    from stepprof_lab.grading import running
+    from stepprof_lab.report import verdict
+
+    ran = running.run(file, timeout_s=timeout)
+    if as_json:
+        print_json(running.as_json(ran))
+    else:
+        results().print("\n".join(verdict.of_run(ran)), markup=False, highlight=False, soft_wrap=True)
+    if problem := running.missing(ran):
+        raise AnswerIsNo(*problem)
+
+
 @stepprof.command(short_help="All of it on a small real training loop.")
 @click.option("--device", default="auto", help=f"Where to run: {DEVICES} (default: auto, the best one present).")
 @click.option("--out", type=PATH, metavar="DIR", help="Where everything goes (default: a new one below runs/).")

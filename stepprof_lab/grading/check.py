@@ -1,0 +1,69 @@
+"""Checking an answer while one works: in a notebook, or in a script."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from stepprof_lab.grading import items, kept, variants
+from stepprof_lab.grading.model import Verdict
+from stepprof_lab.grading.probing import evidence_of
+
+VERDICTS_VARIABLE = "STEPPROF_VERDICTS"
+"""A file that takes each verdict as a line of JSON, for ``stepprof check`` and for tests."""
+
+
+def begin(number: str) -> SimpleNamespace:
+    """Begin a lab: says what it runs on and how long it takes, and hands out its material.
+
+    Args:
+        number: the lab's number, "03".
+
+    Returns:
+        The material, by name (``lab.events``); the same learner gets the same every time.
+    """
+    from stepprof_lab.report import verdict as shown
+
+    shown.show_beginning(items.lab(number))
+    return material_of(number)
+
+
+def check(ident: str, answer: Any) -> Verdict:
+    """Check an answer with cases that may be seen, show the verdict, and keep the points.
+
+    Args:
+        ident: the item, "03/busy_ms".
+        answer: a function, a number, a text, a dict: what the item asks for.
+
+    Returns:
+        The verdict; ``check(...).points`` as a cell's last line is what nbgrader reads.
+    """
+    from stepprof_lab.report import verdict as shown
+
+    verdict = verdict_of(ident, answer)
+    shown.show(verdict)
+    if path := os.environ.get(VERDICTS_VARIABLE):
+        with Path(path).open("ab") as stream:
+            stream.write(msgspec.json.encode(verdict) + b"\n")
+    else:
+        kept.note(verdict)
+    return verdict
+
+
+def verdict_of(ident: str, answer: Any) -> Verdict:
+    """The verdict on an answer, with the cases of practice; nothing is shown and nothing kept."""
+    item = items.item(ident)
+    chance = variants.chance(variants.learner(), ident)
+    cases = [item.draw(chance) for _ in range(item.visible)]
+    evidence = [evidence_of(lambda case=case: item.probe(answer, case)) for case in cases]  # type: ignore[misc]
+    return msgspec.structs.replace(item.judge(cases, evidence), hidden=item.hidden)
+
+
+def material_of(number: str) -> SimpleNamespace:
+    """The material of a lab for this learner, as `begin` hands it out; nothing is shown."""
+    who = variants.learner()
+    return SimpleNamespace(**items.lab(number).material(lambda purpose: variants.chance(who, purpose)))

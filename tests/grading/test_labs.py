@@ -1,0 +1,107 @@
+"""Every lab: built from its source, solved by its solution, polite where it is not, and its named answers judged."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from stepprof_lab.grading import answers, build, catalogue, cells, items, running
+from stepprof_lab.grading.check import verdict_of
+from tests.grading.conftest import LABS, LIVE, ready
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def lab_parameters() -> list[object]:
+    """The labs; a live one is slow."""
+    return [
+        pytest.param(source, id=source.name, marks=[pytest.mark.slow] if source.name[:2] in LIVE else [])
+        for source in LABS
+    ]
+
+
+def answer_parameters() -> list[object]:
+    """Every named answer."""
+    return [
+        pytest.param(
+            one,
+            id=f"{one.item}-{one.set_number}-{'right' if one.is_right else 'wrong'}-{one.name}".replace(" ", "-"),
+            marks=[pytest.mark.slow] if source.name[:2] in LIVE else [],
+        )
+        for source in LABS
+        for one in answers.of_lab(source)
+    ]
+
+
+@pytest.mark.parametrize("source", LABS, ids=lambda source: source.name)
+def test_what_is_handed_out_is_what_the_source_gives(source: Path) -> None:
+    if importlib.util.find_spec("nbgrader") is None:
+        pytest.skip("nbgrader is not installed, and it is what releases a lab")
+    assert build.differing(ROOT, build.build(source)) == [], "run `make labs`"
+
+
+@pytest.mark.parametrize("source", LABS, ids=lambda source: source.name)
+def test_no_solution_is_handed_out(source: Path) -> None:
+    for path in (ROOT / "exercises" / source.name).iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert "SOLUTION" not in text
+        assert "HIDDEN" not in text
+
+
+@pytest.mark.parametrize("source", LABS, ids=lambda source: source.name)
+def test_every_item_is_checked_in_the_lab_for_its_points(source: Path) -> None:
+    lab = items.lab(source.name)
+    assert lab.name == source.name
+    assert lab.minutes <= 45
+    assert lab.seconds <= 60
+    asked = {}
+    for cell in cells.read(source / "lab.py"):
+        if cell.options.get("grade") == "test":
+            call = next(node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call))
+            asked[call.args[0].value] = cell.options["points"]  # type: ignore[attr-defined]
+    assert asked == {item.id: item.points for item in lab.items}
+
+
+@pytest.mark.parametrize("source", lab_parameters())
+def test_the_solution_earns_every_point(source: Path) -> None:
+    ran = running.run(ROOT / "solutions" / source.name / f"{source.name}.ipynb")
+    assert ran.failed == []
+    assert {one.item: one.points for one in ran.verdicts} == {
+        one.id: one.points for one in items.lab(source.name).items
+    }
+
+
+@pytest.mark.parametrize("ending", ["ipynb", "py"])
+@pytest.mark.parametrize("source", lab_parameters())
+def test_the_exercise_runs_to_its_end_unsolved(source: Path, ending: str) -> None:
+    ran = running.run(ROOT / "exercises" / source.name / f"{source.name}.{ending}")
+    assert ran.failed == [], ran.output
+    assert ran.finished
+    assert {one.item for one in ran.verdicts} == {one.id for one in items.lab(source.name).items}
+    assert sum(one.points for one in ran.verdicts) == 0
+    assert "Traceback" not in ran.output
+
+
+@pytest.mark.parametrize("source", LABS, ids=lambda source: source.name)
+def test_there_are_answers_enough(source: Path) -> None:
+    found = [one for one in answers.of_lab(source) if one.set_number == 1]
+    for item in items.lab(source.name).items:
+        assert len([one for one in found if one.item == item.id and one.is_right]) >= 3, item.id
+    named = {one.misconception for one in found if not one.is_right}
+    known = {key.split(".")[2] for key in catalogue.keys(source.name[:2]) if ".idea." in key}
+    assert named <= known
+
+
+@pytest.mark.parametrize("answer", answer_parameters())
+def test_a_named_answer_is_judged_as_it_should_be(answer: answers.Answer) -> None:
+    verdict = verdict_of(answer.item, ready(answer))
+    if answer.is_right:
+        assert verdict.passed, verdict
+        assert verdict.misconception is None
+    else:
+        assert not verdict.passed
+        assert verdict.misconception == answer.misconception, verdict
+    assert all(catalogue.sentence(one) for one in verdict.said)

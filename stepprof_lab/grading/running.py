@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from stepprof_lab.errors import StepprofError
-from stepprof_lab.grading import cells
+from stepprof_lab.grading import cells, items
 from stepprof_lab.grading.check import VERDICTS_VARIABLE
 from stepprof_lab.grading.model import Verdict
 
@@ -39,6 +39,8 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     failed: list[Failed]
     finished: bool
     """Whether the last cell was reached."""
+    unchecked: list[str] = []
+    """Items of the lab whose check did not run: its cell is missing, or stopped. They are worth points."""
     output: str = ""
     """What the cells printed."""
 
@@ -62,9 +64,11 @@ def run(path: Path, *, timeout_s: float = 600.0, cell_timeout_s: float | None = 
         script = [{"id": one.id or f"cell {one.line}", "source": one.source} for one in found]
         (work / "cells.json").write_text(json.dumps(script), encoding="utf-8")
         output, finished = _child(work, path.parent.resolve(), timeout_s, cell_timeout_s)
+        verdicts = _last_of_each(work / "verdicts.jsonl")
         return Ran(
             file=path.name,
-            verdicts=_last_of_each(work / "verdicts.jsonl"),
+            verdicts=verdicts,
+            unchecked=_unchecked(verdicts),
             failed=_failed(work / "failed.jsonl", finished, output),
             finished=finished,
             output=output,
@@ -110,11 +114,23 @@ def _failed(path: Path, finished: bool, output: str) -> list[Failed]:
     return found
 
 
+def _unchecked(verdicts: list[Verdict]) -> list[str]:
+    """What the labs of these verdicts ask for beside them: a check that an editor lost must not be lost silently."""
+    seen = {one.item for one in verdicts}
+    labs = sorted({one.split("/")[0] for one in seen})
+    return [item.id for number in labs for item in items.lab(number).items if item.id not in seen]
+
+
 def as_json(ran: Ran) -> dict[str, Any]:
     """The result as ``stepprof check --json`` prints it."""
     points = sum(one.points for one in ran.verdicts)
     found: dict[str, Any] = msgspec.to_builtins(ran)
-    return {**found, "points": points, "of": sum(one.of for one in ran.verdicts)}
+    return {**found, "points": points, "of": worth(ran)}
+
+
+def worth(ran: Ran) -> float:
+    """What all items are worth, those that were not checked too."""
+    return sum(one.of for one in ran.verdicts) + sum(items.item(one).points for one in ran.unchecked)
 
 
 def missing(ran: Ran) -> tuple[str, str, str] | None:
@@ -127,6 +143,12 @@ def missing(ran: Ran) -> tuple[str, str, str] | None:
             f"{ran.file!r} with {len(open_items)} of {len(ran.verdicts)} checks not passed ({', '.join(open_items)})",
             "every check passed",
             "read the hints above, and check again",
+        )
+    if ran.unchecked:
+        return (
+            f"{ran.file!r}, in which no check ran for {', '.join(ran.unchecked)}",
+            "a check of every item",
+            "put the missing cells back from the exercise",
         )
     if ran.failed:
         return f"{ran.file!r}, whose {ran.failed[0].cell} stopped ({ran.failed[0].error})", "cells that run", "mend it"

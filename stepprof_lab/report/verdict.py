@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from stepprof_lab.grading import catalogue, kept, variants
 from stepprof_lab.grading.items import Lab
 from stepprof_lab.grading.model import Bar, Picture, Verdict
-from stepprof_lab.grading.running import Ran
+from stepprof_lab.grading.running import Ran, worth
 
 BAR_WIDTH = 40
 """Characters of the longest bar in a terminal."""
@@ -150,12 +150,13 @@ def _row(bar: Bar, unit: str, most: float, y: int) -> str:
     )
 
 
-def table(verdicts: Sequence[Verdict]) -> list[str]:
+def table(ran: Ran) -> list[str]:
     """One line an item, and the sum."""
-    width = max((len(one.item) for one in verdicts), default=4)
+    width = max(len(name) for name in [*(one.item for one in ran.verdicts), *ran.unchecked])
     return [
-        *(f"{one.item:<{width}}  {_mark(one)}" for one in verdicts),
-        f"{'sum':<{width}}  {sum(one.points for one in verdicts):g} of {sum(one.of for one in verdicts):g} points",
+        *(f"{one.item:<{width}}  {_mark(one)}" for one in ran.verdicts),
+        *(f"{name:<{width}}  not checked: its cell is missing, or stopped" for name in ran.unchecked),
+        f"{'sum':<{width}}  {sum(one.points for one in ran.verdicts):g} of {worth(ran):g} points",
     ]
 
 
@@ -163,7 +164,7 @@ def of_run(ran: Ran) -> list[str]:
     """All verdicts of a lab's file, then the table, then the cells that stopped."""
     return [
         *(line for one in ran.verdicts for line in [*lines(one), ""]),
-        *(table(ran.verdicts) if ran.verdicts else []),
+        *(table(ran) if ran.verdicts else []),
         *(f"stopped: {one.cell}: {one.error}" for one in ran.failed),
     ]
 

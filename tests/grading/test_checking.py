@@ -83,12 +83,20 @@ def test_names_of_the_learner_are_no_markup() -> None:
 
 
 def test_a_solved_notebook_and_the_same_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(a_lab(tmp_path / "a.ipynb", *SOLVED))]) == 0
+    assert main(["check", str(ROOT / "solutions" / "03-nested-sums" / "03-nested-sums.ipynb")]) == 0
     script = tmp_path / "a.py"
-    script.write_text("\n\n".join(f"# %%\n{source}" for source in SOLVED))
+    script.write_text(build.as_script(cells.read(ROOT / "solutions" / "03-nested-sums" / "03-nested-sums.ipynb")))
     assert main(["check", str(script), "--json"]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (found["points"], found["of"], found["finished"]) == (2.0, 2.0, True)
+    assert (found["points"], found["of"], found["finished"]) == (15.0, 15.0, True)
+
+
+def test_a_check_that_an_editor_lost_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(a_lab(tmp_path / "a.ipynb", *SOLVED))]) == 4
+    seen = capsys.readouterr()
+    assert "no check ran for 03/prediction, 03/total_ms" in seen.err
+    assert "03/busy_ms     not checked: its cell is missing" in seen.out
+    assert "2 of 15 points" in seen.out
 
 
 def test_points_missing_are_exit_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,9 @@
-"""One small interface over cuda, rocm, xpu and cpu: which device runs, how to wait for it, how to time it.
+"""One small interface over cuda, rocm, xpu, cpu and practice: which device runs, how to wait for it, how to time it.
 
 A ROCm build of torch calls its device ``cuda`` too. Here the vendor is told apart from the name that torch uses, so
 that a report never calls an AMD GPU by the wrong name. torch is imported by the functions, never by this module.
+
+The practice device (`stepprof_lab.practice`) is chosen only where it is asked for, and is never a GPU.
 """
 
 from __future__ import annotations
@@ -18,11 +20,18 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from stepprof_lab import queues
 from stepprof_lab.errors import NotAvailable, StepprofError
 
-Vendor = Literal["cpu", "cuda", "rocm", "xpu"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from stepprof_lab.queues import Queues, Result
+
+Vendor = Literal["cpu", "cuda", "rocm", "xpu", "practice"]
 GpuVendor = Literal["cuda", "rocm", "xpu"]
 
 GPU_VENDORS: tuple[GpuVendor, ...] = ("cuda", "rocm", "xpu")
@@ -35,7 +44,8 @@ HIDING_VARIABLES: dict[GpuVendor, tuple[str, ...]] = {
 }
 """The variables that can hide every device of a vendor from torch."""
 
-_WORDS = "auto, cpu, gpu, cuda, rocm or xpu (with an index where one is meant: cuda:1)"
+_WORDS = "auto, cpu, gpu, cuda, rocm, xpu or practice (with an index where one is meant: cuda:1)"
+PRACTICE_NAME = "practice device (simulated on the CPU)"
 _ACTIVITY: dict[GpuVendor, str] = {"cuda": "CUDA", "rocm": "CUDA", "xpu": "XPU"}
 _VENDOR_NAME: dict[GpuVendor, str] = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel"}
 
@@ -120,27 +130,24 @@ class EventTimer:
     gaps in which the queue was empty: it is elapsed time, not busy time.
 
     Args:
-        module: `torch.cuda` or `torch.xpu`. Its own ``Event`` is taken: ``torch.Event`` can be made without a device
-            and then times nothing.
-        torch_device: the device's name in torch ("cuda:0").
+        device: the device's queues.
     """
 
-    def __init__(self, module: Any, torch_device: str) -> None:
-        self._module = module
-        self._torch_device = torch_device
-        self._start = module.Event(enable_timing=True)
-        self._stop = module.Event(enable_timing=True)
+    def __init__(self, device: Queues) -> None:
+        self._device = device
+        self._start = device.event()
+        self._stop = device.event()
         self._marks = 0
 
     def start(self) -> None:
         """Put the first event into the current stream."""
-        self._start.record(self._module.current_stream(self._torch_device))
+        self._start.record(self._device.current_stream())
         self._marks = 1
 
     def stop(self) -> None:
         """Put the second event into the current stream."""
         if self._marks:
-            self._stop.record(self._module.current_stream(self._torch_device))
+            self._stop.record(self._device.current_stream())
             self._marks = 2
 
     def elapsed_ms(self) -> float:
@@ -156,8 +163,8 @@ class Device:
     """The device that steps run on.
 
     Args:
-        vendor: who made it possible: "cpu", "cuda", "rocm" or "xpu".
-        torch_device: the device's name in torch: "cpu", "cuda:0" (on ROCm too), "xpu:0".
+        vendor: who made it possible: "cpu", "cuda", "rocm", "xpu", or "practice" for the one that is simulated.
+        torch_device: the device's name in torch: "cpu", "cuda:0" (on ROCm too), "xpu:0"; "cpu" for practice.
         name: the product's name, or the processor's model.
         why: for the CPU, why it is the CPU ("no GPU observed", "as asked").
     """
@@ -169,21 +176,33 @@ class Device:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether device time is another time than the host's."""
+        """Whether it is a GPU, whose work a capture collects. The practice device is none."""
+        return self.vendor in GPU_VENDORS
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether launches return before the work is done, so that device time is another time than the host's."""
         return self.vendor != "cpu"
+
+    @property
+    def origin(self) -> Literal["live", "simulated"]:
+        """What a time that was measured on it is: the practice device's are simulated, in every record and grade."""
+        return "simulated" if self.vendor == "practice" else "live"
 
     @property
     def sentence(self) -> str:
         """The device in words: "NVIDIA H200 (cuda:0)", "CPU, no GPU observed"."""
         if self.vendor == "cpu":
             return f"CPU, {self.why}"
+        if self.vendor == "practice":
+            return self.name
         built = "rocm, " if self.vendor == "rocm" else ""
         return f"{self.name} ({built}{self.torch_device})"
 
     def synchronize(self) -> None:
         """Wait until the device has done what was queued; the CPU has nothing to wait for."""
-        if self.vendor != "cpu":
-            self._module().synchronize(self.torch_device)
+        if self.has_queues:
+            self._queues().synchronize()
 
     def activities(self) -> list[Any]:
         """The ``torch.profiler.ProfilerActivity`` values that a capture on this device collects.
@@ -194,7 +213,7 @@ class Device:
         """
         torch = _torch_or_refuse(f"a capture on {self.torch_device}")
         wanted = [torch.profiler.ProfilerActivity.CPU]
-        if self.vendor != "cpu":
+        if self.vendor in _ACTIVITY:
             wanted.append(getattr(torch.profiler.ProfilerActivity, _ACTIVITY[self.vendor]))
         if not set(wanted) <= set(torch.profiler.supported_activities()):
             raise NotAvailable(
@@ -205,13 +224,62 @@ class Device:
         return wanted
 
     def timer(self) -> Timer:
-        """A new timer: device events on a GPU, the host's clock on the CPU."""
-        if self.vendor == "cpu":
-            return HostTimer()
-        return EventTimer(self._module(), self.torch_device)
+        """A new timer: device events where there are queues, the host's clock on the CPU."""
+        return EventTimer(self._queues()) if self.has_queues else HostTimer()
 
-    def _module(self) -> Any:
-        return _module(_torch_or_refuse(self.torch_device), "xpu" if self.vendor == "xpu" else "cuda")
+    # What follows means the same on a GPU and on the practice device; the CPU has no queues and refuses it.
+
+    def new_stream(self) -> Any:
+        """A further stream, with the methods of `stepprof_lab.queues.Stream`."""
+        return self._queues().new_stream()
+
+    def current_stream(self) -> Any:
+        """The stream that this thread launches to."""
+        return self._queues().current_stream()
+
+    def stream(self, stream: Any) -> AbstractContextManager[Any]:
+        """Launch to a stream inside the block: ``with device.stream(side): ...``."""
+        return self._queues().stream(stream)
+
+    def event(self) -> Any:
+        """A new event with a time, with the methods of `stepprof_lab.queues.Event`."""
+        return self._queues().event()
+
+    def launch(
+        self, function: Callable[..., Any], *arguments: Any, ms: float, name: str | None = None, first_ms: float = 0.0
+    ) -> Result:
+        """Queue an operation on the current stream and return at once.
+
+        Args:
+            function: what it does. On a GPU it queues its own work; on the practice device it runs in another thread.
+            *arguments: its arguments; what an earlier launch returned stands for its result.
+            ms: how long it lasts on the practice device. A GPU takes the time that the function's work takes.
+            name: what the practice device calls it.
+            first_ms: what the first operation of this name takes more on the practice device.
+        """
+        return self._queues().launch(function, *arguments, ms=ms, name=name, first_ms=first_ms)
+
+    def occupy(self, ms: float, *, name: str = "busy", first_ms: float = 0.0) -> Result:
+        """Queue an operation that lasts about this long on any device, and `first_ms` more the first time."""
+        return self._queues().occupy(ms, name=name, first_ms=first_ms)
+
+    def pending(self) -> int | None:
+        """How many operations are launched and not done; None where some are and the device does not count (a GPU)."""
+        return self._queues().pending()
+
+    def _queues(self) -> Queues:
+        if self.vendor == "practice":
+            from stepprof_lab import practice
+
+            return practice.engine()
+        if self.vendor == "cpu":
+            raise NotAvailable(
+                f"streams, events or launches on a device without queues ({self.sentence})",
+                "a GPU, or the practice device",
+                "say --device practice, or devices.gpu_or_practice() in Python",
+            )
+        module = _module(_torch_or_refuse(self.torch_device), self.vendor)
+        return queues.of_gpu(module, self.torch_device)
 
 
 def choose(asked: str = "auto") -> Device:
@@ -220,13 +288,16 @@ def choose(asked: str = "auto") -> Device:
     Args:
         asked: "auto" (the best device that is present and collectable, else the CPU), "cpu", "gpu" (any GPU),
             "cuda", "rocm" or "xpu"; a GPU may have an index ("cuda:1"). Without an index it is the process's own
-            device under ``torchrun`` (``LOCAL_RANK``), else the first.
+            device under ``torchrun`` (``LOCAL_RANK``), else the first. "practice" is the simulated one, which needs no
+            torch.
 
     Raises:
         StepprofError: the word is none of these, or there is no device of that index.
         NotAvailable: the device is not there, with the likely reason.
     """
     word, index = _parse(asked)
+    if word == "practice":
+        return Device("practice", "cpu", PRACTICE_NAME, why="as asked")
     torch = _torch_or_refuse(f"device {asked!r}")
     if word == "cpu":
         return Device("cpu", "cpu", processor(), why="as asked")
@@ -237,6 +308,14 @@ def choose(asked: str = "auto") -> Device:
         if is_built_for(torch, vendor) and (found := count(torch, vendor)[0]):
             return _device(torch, vendor, _checked(index, found, asked))
     raise _not_there(torch, asked, word)
+
+
+def gpu_or_practice() -> Device:
+    """The best GPU that is present and collectable, else the practice device: for what needs queues, as a lab does."""
+    if import_torch() is None:
+        return choose("practice")
+    best = choose("auto")
+    return best if best.is_gpu else choose("practice")
 
 
 def count(torch: Any, vendor: GpuVendor) -> tuple[int, str | None]:
@@ -320,7 +399,7 @@ def _torch_or_refuse(given: str) -> Any:
 
 
 def _parse(asked: str) -> tuple[Any, int | None]:
-    found = re.fullmatch(r"(auto|cpu)|(gpu|cuda|rocm|xpu)(?::(\d{1,4}))?", asked.strip().lower())
+    found = re.fullmatch(r"(auto|cpu|practice)|(gpu|cuda|rocm|xpu)(?::(\d{1,4}))?", asked.strip().lower())
     if found:
         return found.group(1) or found.group(2), int(found.group(3)) if found.group(3) else None
     if asked.strip().lower() in {"mps", "metal"}:

@@ -159,6 +159,7 @@ def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         ("torch", _torch_in_words(here)),
         *_gpu_facts(diagnosis),
         ("Probe capture", _probe_in_words(diagnosis.probe)),
+        ("Practice device", "always there, to practise on: --device practice (simulated on the CPU, never a GPU)"),
         ("Blockers", ", ".join(blocker.id for blocker in diagnosis.blockers) or "none known"),
     ]
 

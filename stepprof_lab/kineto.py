@@ -123,6 +123,25 @@ def encode_bare(metadata: Mapping[str, Any], events: Sequence[Event]) -> bytes:
     return _file(metadata, map(_line, events))
 
 
+def added_lines(calls: Sequence[Event], works: Sequence[Event], device: str) -> list[str]:
+    """Lines for a file that is there already: calls of the host, work of a device of its own, what links them, names.
+
+    Args:
+        calls: what the host did.
+        works: what the device did; a number in common with a call makes it the call's.
+        device: what the device is called.
+    """
+    known = {call.correlation: call for call in calls if call.correlation}
+    arrows = []
+    for work in works:
+        if (call := known.get(work.correlation)) is not None:
+            arrows += [_flow("s", call, work.correlation), _flow("f", work, work.correlation)]
+    streams = dict.fromkeys((work.pid, work.tid) for work in works)
+    names = [_meta("process_name", pid, 0, name=device) for pid in dict.fromkeys(pid for pid, _ in streams)]
+    names += [_meta("thread_name", pid, tid, name=f"stream {tid}") for pid, tid in streams]
+    return [*map(_line, [*calls, *works]), *arrows, *names]
+
+
 _json = json.JSONEncoder(ensure_ascii=False).encode
 
 

@@ -66,6 +66,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     trace_sha256: str
     rank: int | None = None
     world_size: int | None = None
+    origin: Literal["live", "simulated"] = "live"
+    """What the numbers were when they were captured: simulated where the practice device took part."""
     capture_id: str | None = None
     """The same in the trace's own text, under ``stepprof_lab``."""
 
@@ -194,7 +196,7 @@ def _impossible(record: Record) -> str | None:
 def context_of(record: Record, origin: Literal["live", "recorded"] = "recorded") -> Context:
     """What a record says about its trace, as the interpreter takes it."""
     return Context(
-        origin=origin,
+        origin="simulated" if record.origin == "simulated" else origin,
         question=record.scenario.question,
         roles=_roles(record.labels),
         gpu_requested=record.gpu_requested,

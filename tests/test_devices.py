@@ -203,7 +203,7 @@ def test_a_variable_that_shows_some_gpus_is_not_blamed(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("asked", ["tpu", "", "cpu:1", "auto:0", "cuda:", "cuda:-1", "cuda:x", "cuda 1"])
 def test_an_unknown_word_is_refused(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     use(monkeypatch, fake_torch(**NVIDIA))
-    with pytest.raises(StepprofError, match="auto, cpu, gpu, cuda, rocm or xpu") as caught:
+    with pytest.raises(StepprofError, match="auto, cpu, gpu, cuda, rocm, xpu or practice") as caught:
         choose(asked)
     assert caught.value.exit_code == 2
 

@@ -77,7 +77,7 @@ def capture(
         boundary: for a question given inline: what a step includes ("read transfer forward backward update").
         unit: for a question given inline: "ms/step", "ms/request" or "samples/s".
         seed: for a question given inline: the seed that the loop uses.
-        device: "auto", "cpu", "gpu", "cuda", "rocm" or "xpu".
+        device: "auto", "cpu", "gpu", "cuda", "rocm", "xpu" or "practice".
         begin: the window begins at this step, counted from 0; the steps before it are the approach.
         approach_limit_s: the approach is cut after this many seconds (not with ``begin``).
         record_shapes: record operators' input shapes; takes time inside the window.
@@ -122,7 +122,7 @@ def profile_workload(
     Args:
         scenario: the question; its seed is set before the workload is built.
         spec: the workload, ``FILE`` or ``FILE:NAME``.
-        device: "auto", "cpu", "gpu", "cuda", "rocm" or "xpu".
+        device: "auto", "cpu", "gpu", "cuda", "rocm", "xpu" or "practice".
         out: directory for ``trace.json.gz`` and its record; by default a new one below ``runs/``.
         name: begins the default directory's name (the scenario file's name, say); by default the question's words.
         record_shapes: see `capture`.

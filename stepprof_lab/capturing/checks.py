@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ACTIVE = TURNS - FIRST_ACTIVE
 DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+PRACTICE_CATEGORY = "practice_kernel"
 SHORTEST_SHARE = 0.5
 """A span shorter than this share of its turn on the host's clock covers no whole step."""
 CLOCK_SLACK_US = 200.0
@@ -157,8 +158,9 @@ def _label_problem(
     return None
 
 
-def _device_events(events: Iterable[_Event], seen: Seen) -> Check:
+def _device_events(events: Sequence[_Event], seen: Seen) -> Check:
     count = sum(e.ph == "X" and e.cat in DEVICE_CATEGORIES for e in events)
+    simulated = sum(e.ph == "X" and e.cat == PRACTICE_CATEGORY for e in events)
     if count:
         detail = f"{count} device events in the trace"
     elif seen.gpu_required:
@@ -167,6 +169,8 @@ def _device_events(events: Iterable[_Event], seen: Seen) -> Check:
         detail = "no GPU event was observed; GPU collection was on, and the workload's parameters were on the CPU"
     else:
         detail = "no GPU event was observed, and none was asked for"
+    if simulated:
+        detail += f"; {simulated} operations of the practice device, simulated"
     return Check(name="device events", passed=bool(count) or not seen.gpu_required, detail=detail)
 
 

@@ -37,6 +37,7 @@ from stepprof_lab.capturing.session import FIRST_ACTIVE, SCHEDULE, TURNS, Sessio
 from stepprof_lab.capturing.turns import Turns
 from stepprof_lab.errors import NotAvailable, StepprofError
 from stepprof_lab.labels import set_recorder
+from stepprof_lab.practice.lanes import Lanes
 from stepprof_lab.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class Window:
         self._approach_result: Approach | None = None
         self._labels: WindowLabels | None = None
         self._session: Session | None = None
+        self._lanes: Lanes | None = None
         self._observed: dict[str, Any] = {}
         self._turns_ns: list[int] = []
         self._turn_started_ns = 0
@@ -391,6 +393,8 @@ class Window:
         self._approach_result = self._approach.result()
         self._iterators_before = self._watch.iterators_made
         self._progress("window", 0, TURNS)
+        self._lanes = Lanes()
+        self._undo.callback(self._lanes.stop)
         self._labels = WindowLabels(self._names)
         set_recorder(self._labels)
         if self._traced:
@@ -405,6 +409,7 @@ class Window:
 
     def _end_turn(self) -> None:
         assert self._labels is not None
+        assert self._lanes is not None
         now = time.perf_counter_ns()
         self._turns_ns.append(now - self._turn_started_ns)
         self.steps_run += 1
@@ -414,12 +419,16 @@ class Window:
             # Between the active turns nothing of ours runs that is not needed.
             self._progress("window", turn, TURNS)
         self._labels.next_turn()
+        if turn == TURNS:
+            self._lanes.end_active(now)
         if self._session is not None:
             self._session.turn()
         if turn == TURNS:
             self._finish()
-        else:
-            self._turn_started_ns = time.perf_counter_ns()
+            return
+        self._turn_started_ns = time.perf_counter_ns()
+        if turn == FIRST_ACTIVE:
+            self._lanes.begin_active(self._turn_started_ns)
 
     def _finish(self) -> None:
         self._progress("window", TURNS, TURNS)
@@ -427,6 +436,8 @@ class Window:
         if self._session is not None:
             self._progress("writing", 0, 1)
             try:
+                # A GPU is done by now, the profiler has waited for it; the practice device tells its errors here.
+                self._device.synchronize()
                 self._write()
             except StepprofError as error:
                 problem = error
@@ -461,7 +472,12 @@ class Window:
                 "a directory with room that can be written",
                 "free some room, or choose another directory; nothing was left",
             )
-        return self._names.restore(text)
+        text = self._names.restore(text)
+        return self._lanes.merged(text, self._capture_id) if self._lanes is not None and self._is_simulated() else text
+
+    def _is_simulated(self) -> bool:
+        """Whether the practice device took part, whatever was asked for."""
+        return self._device.origin == "simulated" or (self._lanes is not None and not self._lanes.is_empty)
 
     def _checks(self, text: bytes) -> list[Check]:
         assert self._session is not None
@@ -521,6 +537,7 @@ class Window:
             trace_sha256=hashlib.sha256(data).hexdigest(),
             rank=None if self._place is None else self._place.rank,
             world_size=None if self._place is None else self._place.world_size,
+            origin="simulated" if self._is_simulated() else "live",
             capture_id=self._capture_id,
         )
 

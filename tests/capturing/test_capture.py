@@ -556,6 +556,7 @@ class FakeGpu:
     """Stands for a GPU whose collection is on; the activities are those that this build has."""
 
     is_gpu = True
+    origin = "live"
     sentence = "a GPU that is none"
 
     def __init__(self) -> None:

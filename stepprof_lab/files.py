@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,7 +103,7 @@ def demand_new_name(path: Path, what: str) -> None:
 def _probe_for_room(directory: Path) -> None:
     """Fail where a missing directory could not be made: its first parent that exists has to take a new entry."""
     first = next(parent for parent in directory.parents if parent.exists())
-    probe = first / f".{secrets.token_hex(8)}.part"
+    probe = first / f".{os.urandom(8).hex()}.part"
     probe.mkdir()
     probe.rmdir()
 
@@ -131,7 +130,7 @@ def new_file(path: Path, what: str) -> Iterator[Path]:
         make_directory(path.parent)
         # Not tempfile.mkstemp: its files are readable by their owner alone, a result should be as any new file.
         # Not made of its name either: a name may be as long as names may be.
-        temporary = path.parent / f".{secrets.token_hex(8)}.part"
+        temporary = path.parent / f".{os.urandom(8).hex()}.part"
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield temporary
         take_name(temporary, path, what)

@@ -20,11 +20,6 @@ import tomli_w
 from stepprof_lab import files, privacy
 from stepprof_lab.errors import StepprofError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
-
 Kind = Literal["training", "inference"]
 Unit = Literal["ms/step", "ms/request", "samples/s"]
 
@@ -79,6 +74,8 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     relative_tolerance: float = 0.0
     absolute_tolerance: float = 0.0
+    metrics: dict[str, float] = {}
+    """How far each quality metric of the step may differ, absolutely; one that is not named may not."""
     reason: str | None = None
     """Why a tolerance is right; asked for wherever one is given."""
 
@@ -127,6 +124,11 @@ def loads(text: str, where: str = "scenario") -> Scenario:
     Raises:
         StepprofError: the text is no TOML, or no scenario; all that is wrong is in the one line.
     """
+    if sys.version_info >= (3, 11):  # here, because most commands read no TOML
+        import tomllib
+    else:
+        import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
+
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: TOMLDecodeError, and integers of too many digits
@@ -412,6 +414,10 @@ def _number_problems(scenario: Scenario) -> Iterator[str]:
         if not (math.isfinite(tolerance) and tolerance >= 0):
             yield f"`outputs.{name}` is {tolerance}; expected a number that is not negative, such as 1e-5"
         given = given or tolerance != 0
+    for name, tolerance in outputs.metrics.items():
+        if not (math.isfinite(tolerance) and tolerance >= 0):
+            yield f"`outputs.metrics` allows {tolerance} for {_shown(name)}; expected a number that is not negative"
+        given = given or tolerance != 0
     if given and not (outputs.reason or "").strip():
         yield "outputs may differ by a tolerance that has no reason: say in `outputs.reason` why it is right"
 
@@ -441,5 +447,6 @@ _WANTED: dict[Any, str] = {
     str: "a text in quotes",
     str | None: "a text in quotes",
     list[str]: "a list of texts in quotes",
+    dict[str, float]: "a table of numbers, one for each metric",
 }
 """Types as their readers call them."""

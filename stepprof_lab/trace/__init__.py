@@ -104,7 +104,7 @@ def _look(path: Path, context: Context) -> Seen:
 
 NOT_MEASURED: dict[str, str] = {
     "constructed": "Constructed: this trace was written by hand, not measured.",
-    "simulated": "Simulated: this trace was computed, not measured.",
+    "simulated": "Simulated: this trace was made with a device whose times come from a model, not measured on one.",
 }
 """What stands on a picture of its own, too."""
 

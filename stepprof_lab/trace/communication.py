@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from stepprof_lab.trace import intervals
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.operators import by_lane
-from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import is_step
 
 if TYPE_CHECKING:

@@ -116,6 +116,33 @@ def _cuts(begins: Int64, length: Int64, rows: Int64, shortest: int) -> Bool:
     return cut
 
 
+def apart(start: Int64, end: Int64, most: int) -> Int64:
+    """A row for each span, so that spans of one row do not overlap: the first row that is free when it starts.
+
+    Args:
+        start: of each span; ns.
+        end: of each span; ns.
+        most: rows at the most; what finds none free goes into the last one, over what is there.
+    """
+    row = np.zeros(len(start), dtype=np.int64)
+    order = np.lexsort((start - end, start))
+    begins, ends = start[order], end[order]
+    reached = np.maximum.accumulate(ends)
+    overlaps = begins[1:] < reached[:-1]
+    if not overlaps.any():
+        return row
+    touched = np.zeros(len(order), dtype=np.bool_)
+    touched[1:] |= overlaps
+    touched[:-1] |= overlaps
+    free = [int(begins[0])] * most
+    for place in np.flatnonzero(touched).tolist():
+        begin = int(begins[place])
+        chosen = next((n for n, since in enumerate(free) if since <= begin), most - 1)
+        free[chosen] = max(free[chosen], int(ends[place]))
+        row[order[place]] = chosen
+    return row
+
+
 @dataclasses.dataclass(frozen=True)
 class Detail:
     """The spans of all lanes as columns, in order of lane, depth and start; times in ns from the timeline's start."""

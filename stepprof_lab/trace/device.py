@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepprof_lab.trace import intervals
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.model import GpuNotObserved, GpuObserved
-from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import us
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def devices_of(trace: Trace, work: DeviceWork, vendor: Vendor) -> list[str]:
     """
     listed = trace.metadata.device_names()
     common = next(iter(listed.values())) if len(set(listed.values())) == 1 else ""
-    seen = dict.fromkeys(trace.lanes[i].owner for i in np.unique(trace.lane_id[work.rows]))
+    seen = dict.fromkeys(trace.lanes[i].owner for i in intervals.distinct(trace.lane_id[work.rows]))
     words = []
     for owner in sorted(seen, key=lambda text: (len(text), text))[:MAX_DEVICES]:
         number = int(owner) if owner.isdecimal() and len(owner) < 20 else -1
@@ -117,6 +117,8 @@ def describe(trace: Trace, work: DeviceWork, context: Context) -> GpuObserved | 
 def why_not_observed(trace: Trace, context: Context) -> str:
     """The likely reasons, from what else is in the trace."""
     launches = sum(launch_calls(trace).values())
+    if len(trace.of(Kind.PRACTICE)) and not launches and not context.gpu_requested:
+        return "the practice device is simulated on the CPU: its work is drawn apart, and is in no number"
     if launches:
         said = (
             f"the host made {launches} call{'' if launches == 1 else 's'} that queue device work, but no kernel, copy "

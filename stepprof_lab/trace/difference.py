@@ -26,9 +26,9 @@ from msgspec import UNSET, UnsetType
 from stepprof_lab.trace import intervals
 from stepprof_lab.trace import steps as stepping
 from stepprof_lab.trace.device import launch_calls
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.model import Origin, Regime
 from stepprof_lab.trace.operators import operator_times
-from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import us
 
 if TYPE_CHECKING:

@@ -59,7 +59,9 @@ _POINTER = re.compile(r"0x[0-9a-fA-F]{4,16}")
 _NUMBERS = re.compile(rb"[\[\]0-9,\s.eE+-]*")
 _NUMBER = re.compile(rb"-?[0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?|true|false|null")
 _DIGITS = re.compile(rb'"-?[0-9]{1,15}(?:\.[0-9]{1,9})?"')
-_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,4}")
+_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,2}")
+"""Four numbers may be the address of a machine."""
+_NOTHING = frozenset((b"null", b'""', b"[]", b"{}", b"false"))
 _LIST_IN_TEXT = re.compile(rb'"[\[\](), 0-9]{0,4000}"|"grid\([0-9, ]{0,40}\)"')
 
 
@@ -253,11 +255,12 @@ def numbers(fields: Fields, raw: bytes) -> bytes | None:
 
 
 def sizes(fields: Fields, raw: bytes) -> bytes | None:
-    """Shapes and strides."""
+    """Shapes and strides; what can be none becomes a numbered text, so that as many shapes are told apart."""
     if "shapes" in fields.drop:
         fields.said("shapes")
         return None
-    return numbers(fields, raw)
+    kept = numbers(fields, raw)
+    return kept or msgspec.json.encode(f"shape-{fields.numbered('shape', raw.decode('utf-8', 'replace'))}")
 
 
 def inputs(fields: Fields, raw: bytes) -> bytes | None:
@@ -290,6 +293,14 @@ def _worded(fields: Fields, value: Any, noun: str, depth: int = 0) -> Any:
     if isinstance(value, (bool, int, float)) and _NUMBER.fullmatch(msgspec.json.encode(value)):
         return value
     return None
+
+
+def collective(fields: Fields, raw: bytes) -> bytes | None:
+    """What a collective operation is called; by the name alone, whatever it is, its work is known to be one."""
+    kept = words(fields, raw, "collective")
+    if kept is not None or raw == b"null":
+        return kept
+    return msgspec.json.encode(fields.namer.number("collective", raw.decode("utf-8", "replace")))
 
 
 def kernel(fields: Fields, raw: bytes) -> bytes | None:
@@ -368,12 +379,12 @@ def taken_out(kind: str) -> Rule:
 
 
 def version(fields: Fields, raw: bytes) -> bytes | None:
-    """Numbers with dots between them."""
+    """Numbers with dots between them; of anything else only that it is there, which tells whose device it was."""
     value = decoded(raw)
-    if not isinstance(value, bool) and _VERSION.fullmatch(str(value)):
+    if raw in _NOTHING or _VERSION.fullmatch(str(value)):
         return raw
-    fields.said("unusable value", str(value))
-    return None
+    fields.said("unusable value", raw.decode("utf-8", "replace"))
+    return b'"not kept"'
 
 
 def unit(_fields: Fields, raw: bytes) -> bytes | None:
@@ -450,9 +461,10 @@ ARGS: dict[str, Rule] = {
     **_each(sizes, "Input Dims, Input Strides, Output Dims"),
     **_each(
         words,
-        "Input type, Module Hierarchy, kind, cuda_sync_kind, dtype, Collective name, kernel_backend, kernel_kwargs,"
+        "Input type, Module Hierarchy, kind, cuda_sync_kind, dtype, kernel_backend, kernel_kwargs,"
         "Process Group Description, scope, Trace name",
     ),
+    **_each(collective, "Collective name"),
     **_each(kernel, "kernel, kernel_name"),
     **_each(address, "Addr, ptr, src, dst"),
     **_each(ident, "Python id, Python parent id"),

@@ -181,7 +181,7 @@ class Span(msgspec.Struct, frozen=True):
     duration_us: float
     depth: int
     kind: str
-    """step, label, operator, runtime, kernel, copy, memset."""
+    """step, label, operator, runtime, kernel, copy, memset, simulated."""
     count: int = 1
     """More than 1: a bundle of short neighbours, from the first one's start to the last one's end; name and kind are
     those of the longest."""
@@ -192,10 +192,10 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """One row of the timeline: the steps, the labels, a CPU thread or a device stream."""
+    """One row of the timeline: the steps, the labels, a CPU thread, a device stream, a simulated stream."""
 
     title: str
-    kind: Literal["steps", "labels", "cpu", "device"]
+    kind: Literal["steps", "labels", "cpu", "device", "practice"]
     spans: list[Span]
     omitted: int = 0
     """Spans that were left out."""

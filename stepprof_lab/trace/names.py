@@ -65,6 +65,14 @@ _TILES = re.compile(r"[0-9]+(?:x[0-9]+)+")
 _NEGATIVE = re.compile(r"(?<=[A-Z]{2})n(?=[0-9]{1,2}$)")
 """``LWPMn1``: AMD's generated names write -1 so."""
 _MANGLED = re.compile(r"_Z[NLTKS]?[A-Za-z0-9_]")
+_LABEL_BEGINS = re.compile(
+    r"ProfilerStep#|enumerate\(DataLoader\)#_(?:SingleProcess|MultiProcessing)DataLoaderIter\.__next__"
+)
+_CALL_BEGINS = re.compile(
+    r"(?:cuda|cu|hip|ur|ze)(?:LaunchKernel|LaunchCooperative|GraphLaunch|KernelLaunch|Memcpy|Memset)"
+    r"|hip|cuda|cu(?=[A-Z])"
+)
+"""What decides what a label or a call is, whatever else its name says: a step, a loader, a launch, whose device."""
 _LENGTH = re.compile(r"[1-9][0-9]{0,2}")
 
 
@@ -233,6 +241,9 @@ class Namer:
         """
         if text not in self.made:
             made = self._cleaned(text, noun)
+            begins = (_CALL_BEGINS if noun == "call" else _LABEL_BEGINS).match(text)
+            if begins is not None and not made.startswith(begins[0]):
+                made = f"{begins[0]}{made}"
             while self.taken.setdefault(made, text) != text:
                 made = f"{made} ({self.number('name', text)})"
             self.made[text] = made

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import UNSET
 
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.model import OperatorTimes
-from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import is_step, us
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ CHILD = "from stepprof_lab.trace import parallel; parallel.answer()"
 """What a child runs."""
 PACKED = 10
 """How many times a packed trace grows: 10 to 40 in real ones."""
-WORTH_A_PROCESS = 20_000_000
+WORTH_A_PROCESS = 60_000_000
 """Bytes of JSON for which another interpreter is started: it takes a few tenths of a second, as reading these does."""
 
 

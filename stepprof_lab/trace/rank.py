@@ -20,9 +20,10 @@ import numpy as np
 
 from stepprof_lab.trace import communication, intervals
 from stepprof_lab.trace import steps as stepping
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.findings import Case
 from stepprof_lab.trace.operators import _self_times
-from stepprof_lab.trace.reader import STEP_PREFIX, Kind
+from stepprof_lab.trace.reader import STEP_PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path

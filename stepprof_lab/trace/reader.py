@@ -8,7 +8,6 @@ where that loses nothing that is left unsaid, and refused in one line otherwise.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import hashlib
 import operator
 import re
@@ -23,10 +22,11 @@ import numpy as np
 from msgspec import Raw
 
 from stepprof_lab.errors import StepprofError
-from stepprof_lab.trace import intervals, pieces, repair, source, stacks
+from stepprof_lab.trace import events, intervals, pieces, repair, source, stacks
+from stepprof_lab.trace.events import KIND_OF_CATEGORY, LEFT_OUT, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     import numpy.typing as npt
@@ -35,51 +35,6 @@ if TYPE_CHECKING:
     Int32 = npt.NDArray[np.int32]
     Bool = npt.NDArray[np.bool_]
 
-
-class Kind(enum.IntEnum):
-    """What an event is, over all versions of the format."""
-
-    OPERATOR = 0
-    ANNOTATION = 1
-    RUNTIME = 2
-    KERNEL = 3
-    COPY = 4
-    MEMSET = 5
-    DEVICE_ANNOTATION = 6
-    """A label as the profiler projects it onto a stream: its span holds idle gaps, so it is never work."""
-    OVERHEAD = 7
-    """What the profiler or the driver says that it did itself: loading a kernel, flushing a buffer."""
-
-
-KIND_OF_CATEGORY: dict[str, Kind] = {
-    "cpu_op": Kind.OPERATOR,
-    "Operator": Kind.OPERATOR,  # 2021
-    "user_annotation": Kind.ANNOTATION,
-    "cuda_runtime": Kind.RUNTIME,  # HIP calls too
-    "cuda_driver": Kind.RUNTIME,
-    "Runtime": Kind.RUNTIME,
-    "xpu_runtime": Kind.RUNTIME,
-    "xpu_driver": Kind.RUNTIME,
-    "mtia_runtime": Kind.RUNTIME,
-    "privateuse1_runtime": Kind.RUNTIME,
-    "privateuse1_driver": Kind.RUNTIME,
-    "kernel": Kind.KERNEL,
-    "Kernel": Kind.KERNEL,
-    "gpu_memcpy": Kind.COPY,
-    "Memcpy": Kind.COPY,
-    "gpu_memset": Kind.MEMSET,
-    "Memset": Kind.MEMSET,
-    "gpu_user_annotation": Kind.DEVICE_ANNOTATION,
-    "overhead": Kind.OVERHEAD,
-}
-
-LEFT_OUT = frozenset(
-    (
-        *("ac2g", "async", "async_cpu_to_gpu", "async_gpu", "fwdbwd", "external_correlation", "cpu_instant_event"),
-        *("cuda_sync", "cuda_event", "collective_comm", "hardware_counters", "cuda_profiler_range", "Trace", None),
-    )
-)
-"""Categories that hold nothing that is counted: arrows, marks, spans around the recording, waits told otherwise."""
 
 HIDDEN_COPY = re.compile(r"MEMORY_COPY|__amd_rocclr_copyBuffer")
 HIDDEN_FILL = re.compile(r"__amd_rocclr_fillBuffer")
@@ -102,47 +57,7 @@ LONGEST_SHAPE = 2000
 """Characters of the shapes of a call, likewise."""
 LONGEST_PLACE = 200
 """Characters of a thread's, a stream's and a device's number or name, and of a place in a source file, likewise."""
-FURTHEST = 8_000_000
-"""Bytes of a file before its first event, and from its last cut on, with which it is still decoded in pieces."""
-
 STEP_PREFIX = "ProfilerStep#"
-
-
-_NO_DIMS = Raw()
-
-
-class _Args(msgspec.Struct, gc=False):
-    correlation: int | float | str | None = None
-    device: int | float | str | None = None
-    stream: int | float | str | None = None
-    dims: Raw = msgspec.field(default=_NO_DIMS, name="Input Dims")
-    name: Any = None
-    bytes: Any = None
-    collective: Any = msgspec.field(default=None, name="Collective name")
-    group: Any = msgspec.field(default=None, name="Process Group Name")
-    group_ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
-    dtype: Any = None
-    elements: Any = msgspec.field(default=None, name="In msg nelems")
-
-
-class _Event(msgspec.Struct, gc=False):
-    ph: str | None = None
-    cat: str | None = None
-    name: str | int | float | None = None
-    pid: int | float | str | None = None
-    tid: int | float | str | None = None
-    ts: int | float | str | None = None
-    dur: int | float | str | None = None
-    args: _Args | None = None
-
-
-class _Exact(msgspec.Struct, gc=False):
-    ts: Raw = msgspec.field(default_factory=Raw)
-    dur: Raw = msgspec.field(default_factory=Raw)
-
-
-class _ExactFile(msgspec.Struct):
-    traceEvents: list[_Exact]  # noqa: N815 - the format's own name
 
 
 class Metadata(msgspec.Struct):
@@ -190,7 +105,11 @@ class Metadata(msgspec.Struct):
 
 
 class _File(Metadata):
-    traceEvents: list[_Event] = msgspec.field(default_factory=list)  # noqa: N815
+    traceEvents: list[events.Event] = msgspec.field(default_factory=list)  # noqa: N815
+
+
+class _ExactFile(msgspec.Struct):
+    traceEvents: list[events.Exact]  # noqa: N815 - the format's own name
 
 
 class _Pieces(msgspec.Struct):
@@ -307,19 +226,34 @@ def read(path: Path) -> Trace:
     Raises:
         StepprofError: the file cannot be read, is no trace, or holds no event of a PyTorch profile.
     """
-    data, notes = source.load(path)
+    notes: list[str] = []
     gathered = _Gathered()
-    metadata: Metadata | None = _decode_pieces(data, gathered)
+    metadata: Metadata | None = _decode_pieces(path, gathered)
     if metadata is None:
         gathered = _Gathered()
+        data, notes = source.load(path)
         file, data = _decode(path, data, notes)
-        gathered.add(file.traceEvents, lambda: _exact_file_decoder.decode(data).traceEvents)
-        file.traceEvents, metadata = [], file
+        _add_all(file, data, gathered)
+        metadata = file
     if not gathered.seen:
         early = "capture again with at least one active step; a profiler stopped early writes such a file"
         todo = "capture or export it again" if notes else early
         raise source.refuse(path, "holds no event that can be read" + _in_brackets(notes), todo)
     return _trace(path, gathered, metadata, notes)
+
+
+def sound(path: Path) -> tuple[bytes, list[str]]:
+    """The text of a trace as a JSON object whose events `read` takes all: mended, and without what it sets aside.
+
+    Returns:
+        The text, and notes on what was mended or left out.
+
+    Raises:
+        StepprofError: the file cannot be read, or is no trace.
+    """
+    data, notes = source.load(path)
+    _, text = _decode(path, data, notes)
+    return text, notes
 
 
 # ---- text to events ----
@@ -329,41 +263,58 @@ def _accepts(event: bytes) -> None:
     if event.lstrip()[:1] != b"{":
         msg = "Expected `object`"
         raise msgspec.ValidationError(msg)
-    _event_decoder.decode(event)
+    events.check(event)
 
 
-_event_decoder = msgspec.json.Decoder(_Event)
 _file_decoder = msgspec.json.Decoder(_File)
 _exact_file_decoder = msgspec.json.Decoder(_ExactFile)
-_events_decoder = msgspec.json.Decoder(list[_Event])
-_exact_decoder = msgspec.json.Decoder(list[_Exact])
 
 
-def _decode_pieces(data: bytes, gathered: _Gathered) -> _File | None:
+def _decode_pieces(path: Path, gathered: _Gathered) -> _File | None:
     """Decode a sound file piece by piece, so that only the events of one are objects at a time.
 
     Returns:
         What stands around the events; None where the file cannot be cut or is not sound: then what was gathered
         is worth nothing.
     """
-    cut = pieces.cut(data)
-    if cut is None or max(cut.opened, len(data) - cut.rest) > FURTHEST:
-        return None
-    if data.find(b'"traceEvents"', cut.rest) >= 0:
-        return None
-    head = data[: cut.opened]
+    head = b""
     try:
-        _file_decoder.decode(head + b"]}")  # only where the events are a list of the outermost object
-        for begin, end in cut.pieces:
-            text = b"[" + data[begin:end] + b"]"
-            gathered.add(_events_decoder.decode(text), lambda text=text: _exact_decoder.decode(text))  # type: ignore[misc]
-        text = head + data[cut.rest :]
-        file = _file_decoder.decode(text)
-        gathered.add(file.traceEvents, lambda: _exact_file_decoder.decode(text).traceEvents)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    file.traceEvents = []
+        with source.opened(path) as fill:
+            for part in pieces.cut(fill):
+                if isinstance(part, pieces.Rest):
+                    return _add_rest(part.text, gathered) if part.text.count(b'"traceEvents"') == 1 else None
+                if not head:
+                    head = part.head
+                    _file_decoder.decode(head + b"]}")  # only where the events are a list of the outermost object
+                text = part.events
+                gathered.add(events.decode(text), lambda text=text: events.exact(text))  # type: ignore[misc]
+    except (source.NotPlain, pieces.Uncut, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    return None
+
+
+def _add_rest(text: bytes, gathered: _Gathered) -> _File:
+    file = _file_decoder.decode(text)
+    _add_all(file, text, gathered)
     return file
+
+
+AT_ONCE = 20_000
+"""Events of a file as a whole that are looked at together."""
+
+
+def _add_all(file: _File, text: bytes, gathered: _Gathered) -> None:
+    """Add the events of a file as a whole; they are taken out of it."""
+    written: list[events.Exact] = []
+
+    def exact(begin: int) -> list[events.Exact]:
+        written[:] = written or _exact_file_decoder.decode(text).traceEvents
+        return written[begin : begin + AT_ONCE]
+
+    found, file.traceEvents = file.traceEvents, []
+    for begin in range(0, len(found), AT_ONCE):
+        some = list(map(events.typed, found[begin : begin + AT_ONCE]))
+        gathered.add(some, lambda begin=begin: exact(begin))  # type: ignore[misc]
 
 
 def _decode(path: Path, data: bytes, notes: list[str]) -> tuple[_File, bytes]:
@@ -481,15 +432,18 @@ def _in_brackets(notes: list[str]) -> str:
 
 # ---- events to columns ----
 
-_PH, _CAT, _NAME, _PID, _TID, _TS, _DUR, _ARGS = (
-    operator.attrgetter(field) for field in ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args")
+_NAME, _PID, _TID, _TS, _DUR, _ARGS = (
+    operator.attrgetter(field) for field in ("name", "pid", "tid", "ts", "dur", "args")
 )
-_CORRELATION, _BYTES, _DIMS, _COLLECTIVE = (
-    operator.attrgetter(field) for field in ("correlation", "bytes", "dims", "collective")
+_CORRELATION, _DEVICE, _STREAM, _BYTES, _DIMS, _COLLECTIVE = (
+    operator.attrgetter(field) for field in ("correlation", "device", "stream", "bytes", "dims", "collective")
 )
-_NO_ARGS = _Args()
-_FRAME = 100
-_KIND_OR_FRAME: dict[Any, int] = {**KIND_OF_CATEGORY, stacks.FRAME: _FRAME}
+_OTHER, _LEFT, _FRAME = -1, -2, 100
+_KIND_OF_TYPE: dict[type, int] = {
+    events.Event: _OTHER,
+    **dict.fromkeys(events.LEFT_OUT_TYPES, _LEFT),
+    **{type_: KIND_OF_CATEGORY.get(category, _FRAME) for type_, category in events.CATEGORY.items()},
+}
 
 
 class _Numbers(dict[Any, int]):
@@ -499,9 +453,9 @@ class _Numbers(dict[Any, int]):
         number = self[value] = len(self)
         return number
 
-    def of(self, values: Sequence[Any]) -> Int32:
-        """The number of each value."""
-        return np.fromiter(map(self.__getitem__, values), dtype=np.int32, count=len(values))
+    def of(self, values: Iterable[Any], count: int) -> Int32:
+        """The number of each of so many values."""
+        return np.fromiter(map(self.__getitem__, values), dtype=np.int32, count=count)
 
 
 class _Part(NamedTuple):
@@ -533,6 +487,8 @@ class _Gathered:
     """Events whose times were written as texts."""
     parts: list[_Part] = dataclasses.field(default_factory=list)
     names: _Numbers = dataclasses.field(default_factory=_Numbers)
+    places: _Numbers = dataclasses.field(default_factory=_Numbers)
+    """Processes, threads, devices and streams, as they stand in the file."""
     lanes: _Numbers = dataclasses.field(default_factory=_Numbers)
     """Process and thread as they stand in the file; device and stream behind a True."""
     shapes: _Numbers = dataclasses.field(default_factory=_Numbers)
@@ -542,67 +498,116 @@ class _Gathered:
     unknown: Counter[Any] = dataclasses.field(default_factory=Counter)
     """Events of categories that are not known, by category."""
     frames: list[stacks.Frames] = dataclasses.field(default_factory=list)
-    frames_known: dict[Any, bool] = dataclasses.field(default_factory=dict)
+    frames_known: stacks.Known = dataclasses.field(default_factory=stacks.Known)
+    has_frames: bool = False
 
-    def add(self, events: list[_Event], exact: Callable[[], list[_Exact]]) -> None:
+    def add(self, found: list[Any], exact: Callable[[], list[events.Exact]]) -> None:
         """Add the events of a piece.
 
         Args:
-            events: all of them.
+            found: all of them, as `events.decode` gives them.
             exact: gives their times as they stand in the text.
         """
-        self.seen += len(events)
-        categories = map(_CAT, events)
-        kind = np.fromiter(map(_KIND_OR_FRAME.get, categories, repeat(-1)), dtype=np.int8, count=len(events))
-        others = list(compress(events, (kind < 0).tolist()))
-        self.unknown.update(map(_CAT, others))
-        self._add_titles(others)
-        frames = compress(events, (kind == _FRAME).tolist())
-        self.frames.append(stacks.collect(frames, _ns_of_numbers, _text, self.frames_known))
+        self.seen += len(found)
+        kind = np.fromiter(map(_KIND_OF_TYPE.__getitem__, map(type, found)), dtype=np.int8, count=len(found))
+        self._add_others(_where(kind == _OTHER, found))
+        self._add_frames(_where(kind == _FRAME, found))
         rows = np.flatnonzero((kind >= 0) & (kind < _FRAME))
-        chosen = [events[row] for row in rows.tolist()]
-        if set(map(_PH, chosen)) - {"X"}:
-            self._add_titles(chosen)
-            rows = rows[np.array([event.ph == "X" for event in chosen], dtype=np.bool_)]
-            chosen = [events[row] for row in rows.tolist()]
-        if chosen:
-            self.categories.update(map(_CAT, chosen))
+        if len(rows):
+            chosen = _where((kind >= 0) & (kind < _FRAME), found)
+            self.categories.update(map(events.CATEGORY.__getitem__, set(map(type, chosen))))
             self._add_columns(chosen, kind[rows], rows, exact)
 
-    def _add_titles(self, events: Iterable[_Event]) -> None:
-        """The names that the trace gives to threads."""
-        for event in events:
+    def _add_others(self, others: list[events.Event]) -> None:
+        """Count what is not known, and take the names that the trace gives to threads."""
+        for event in others:
+            if event.cat not in KIND_OF_CATEGORY and event.cat != events.FRAME:
+                self.unknown[event.cat] += 1
             if event.ph == "M" and event.name == "thread_name" and event.args and isinstance(event.args.name, str):
                 self.titles[_lane((event.pid, event.tid))] = _shortened(event.args.name, LONGEST_PLACE)
 
+    def _add_frames(self, found: list[events.Span]) -> None:
+        """Keep the user's own frames."""
+        self.has_frames |= bool(found)
+        users = list(compress(found, map(self.frames_known.__getitem__, map(_NAME, found))))
+        start, duration = _ns(_numbers(map(_TS, users), len(users))), _ns(_numbers(map(_DUR, users), len(users)))
+        known = (start != MISSING) & (duration != MISSING)
+        users, start, duration = _where(known, users), start[known], duration[known]
+        threads = [(_text(frame.pid), _text(frame.tid)) for frame in users]
+        lines = [stacks.short(frame.name) for frame in users]
+        self.frames.append(stacks.Frames(start, start + np.maximum(duration, 0), threads, lines, recorded=True))
+
     def _add_columns(
-        self, events: list[_Event], kind: npt.NDArray[np.int8], rows: Int64, exact: Callable[[], list[_Exact]]
+        self,
+        found: list[Any],
+        kind: npt.NDArray[np.int8],
+        rows: Int64,
+        exact: Callable[[], list[events.Exact]],
     ) -> None:
-        start, duration, texts = _times(list(map(_TS, events)), list(map(_DUR, events)), rows, exact)
+        start, duration, texts = _times(found, rows, exact)
         known = (start != MISSING) & (duration != MISSING)
         self.texts += int((texts & known).sum())
-        args = [_NO_ARGS if given is None else given for given in map(_ARGS, events)]
-        dims = [b"" if given is _NO_DIMS else bytes(given) for given in map(_DIMS, args)]
         part = _Part(
             start=start,
             duration=duration,
             known=known,
             kind=kind,
-            name_id=self.names.of(_names(list(map(_NAME, events)))),
-            lane_id=self.lanes.of(_lanes(events, args, np.flatnonzero(kind >= Kind.KERNEL))),
-            correlation=_correlations(list(map(_CORRELATION, args))),
-            shape_id=self.shapes.of(dims),
-            bytes=_sizes(list(map(_BYTES, args))),
-            collective_id=self._collective_ids(args),
+            name_id=self.names.of(map(_NAME, found), len(found)),
+            lane_id=self.places.of(map(_PID, found), len(found)),
+            correlation=np.zeros(len(found), dtype=np.int64),
+            shape_id=np.full(len(found), -1, dtype=np.int32),
+            bytes=np.full(len(found), -1, dtype=np.int64),
+            collective_id=np.full(len(found), -1, dtype=np.int32),
         )
+        threads = self.places.of(map(_TID, found), len(found))
+        args = list(map(_ARGS, found))
+        on_host, calls, on_device = kind < Kind.RUNTIME, kind == Kind.RUNTIME, kind > Kind.RUNTIME
+        self._fill_host(part, np.flatnonzero(on_host), _where(on_host, args))
+        self._fill_calls(part, np.flatnonzero(calls), _where(calls, args))
+        self._fill_lanes(part, threads, np.flatnonzero(~on_device))
+        self._fill_device(part, threads, np.flatnonzero(on_device), _where(on_device, args))
         self.parts.append(part)
 
-    def _collective_ids(self, args: list[_Args]) -> Int32:
-        """The number of each event's arguments of a collective; -1 where it has none."""
-        ids = np.full(len(args), -1, dtype=np.int32)
-        for row in _given(list(map(_COLLECTIVE, args))):
-            ids[row] = self.collectives[_collective(args[row])]
-        return ids
+    def _fill_host(self, part: _Part, rows: Int64, args: list[events.HostArgs]) -> None:
+        part.shape_id[rows] = self.shapes.of(map(bytes, map(_DIMS, args)), len(args))
+        self._fill_collectives(part, rows, args)
+
+    def _fill_calls(self, part: _Part, rows: Int64, args: list[events.CallArgs]) -> None:
+        part.correlation[rows] = _correlations(args)
+        part.bytes[rows] = _sizes(list(map(_BYTES, args)))
+
+    def _fill_device(self, part: _Part, threads: Int32, rows: Int64, args: list[events.DeviceArgs]) -> None:
+        part.correlation[rows] = _correlations(args)
+        part.bytes[rows] = _sizes(list(map(_BYTES, args)))
+        self._fill_collectives(part, rows, args)
+        stated = (self.places.of(map(get, args), len(args)) for get in (_DEVICE, _STREAM))
+        self._fill_lanes(part, threads, rows, *stated)
+
+    def _fill_collectives(self, part: _Part, rows: Int64, args: list[Any]) -> None:
+        for place in _given(list(map(_COLLECTIVE, args))):
+            part.collective_id[rows[place]] = self.collectives[_collective(args[place])]
+
+    def _fill_lanes(self, part: _Part, threads: Int32, rows: Int64, *stated: Int32) -> None:
+        """Number the lanes of some events, whose processes stand in the lane's column so far.
+
+        Neighbours are often of one lane, so only the first of each run is looked at.
+
+        Args:
+            part: the columns.
+            threads: of all events, as numbers of places.
+            rows: the events.
+            stated: their devices and streams, where they are device work.
+        """
+        if not len(rows):
+            return
+        columns = (part.lane_id[rows], threads[rows], *stated)
+        first = np.concatenate(([True], np.any([column[1:] != column[:-1] for column in columns], axis=0)))
+        values = list(self.places)
+        lanes = [
+            _lane_key(*(values[place] for place in places))
+            for places in zip(*(column[first].tolist() for column in columns), strict=True)
+        ]
+        part.lane_id[rows] = self.lanes.of(lanes, len(lanes))[np.cumsum(first) - 1]
 
     def all_frames(self) -> stacks.Frames:
         """The user's own frames of all pieces."""
@@ -611,13 +616,13 @@ class _Gathered:
             np.concatenate([part.end for part in self.frames]),
             [thread for part in self.frames for thread in part.thread],
             [_shortened(line, LONGEST_PLACE) for part in self.frames for line in part.line],
-            any(part.recorded for part in self.frames),
+            self.has_frames,
         )
 
     def all_lanes(self) -> tuple[list[Lane], Int32]:
         """The lanes, and for each number in `lanes` which one it is: a thread may be written in several ways."""
         distinct = _Numbers()
-        of_given = distinct.of([_lane(given) for given in self.lanes])
+        of_given = distinct.of(map(_lane, self.lanes), len(self.lanes))
         lanes = [Lane(device, owner, row, self.titles.get((device, owner, row), "")) for device, owner, row in distinct]
         return lanes, of_given
 
@@ -689,44 +694,31 @@ def _note_unknown(unknown: Counter[Any], notes: list[str]) -> None:
 KINDS_NAMED = 5
 
 
-def _times(
-    starts: list[Any], durations: list[Any], rows: Int64, exact: Callable[[], list[_Exact]]
-) -> tuple[Int64, Int64, Bool]:
-    """Start and duration in ns (`MISSING` where none can be a time), and which of them are texts."""
-    types = set(map(type, starts)) | set(map(type, durations))
-    texts = np.zeros(len(starts), dtype=np.bool_)
-    if str in types:
-        texts[:] = [isinstance(ts, str) or isinstance(dur, str) for ts, dur in zip(starts, durations, strict=True)]
-    if str in types or (float in types and _too_large(starts)):
+def _times(found: list[Any], rows: Int64, exact: Callable[[], list[events.Exact]]) -> tuple[Int64, Int64, Bool]:
+    """Start and duration in ns (`MISSING` where none can be a time), and which of them are no numbers in the text."""
+    start, duration = _numbers(map(_TS, found), len(found)), _numbers(map(_DUR, found), len(found))
+    texts = np.isnan(start) | np.isnan(duration)
+    if texts.any() or (np.abs(start).max() >= EXACT_BELOW_US and float in set(map(type, map(_TS, found)))):
         written = exact()
         return (
             _ns_of_texts(written[i].ts for i in rows.tolist()),
             _ns_of_texts(written[i].dur for i in rows.tolist()),
             texts,
         )
-    return _ns_of_numbers(starts), _ns_of_numbers(durations), texts
+    return _ns(start), _ns(duration), texts
 
 
-def _too_large(starts: list[Any]) -> bool:
-    """Whether a double cannot hold the nanoseconds of one of them."""
-    return any(isinstance(ts, float) and abs(ts) >= EXACT_BELOW_US for ts in starts)
+def _where(which: Bool, values: list[Any]) -> list[Any]:
+    """Some of a list's values."""
+    return list(compress(values, which.tolist()))
 
 
-def _names(given: list[Any]) -> list[str]:
-    """Names as texts; an event without one has an empty one."""
-    if set(map(type, given)) == {str}:
-        return given
-    return ["" if name is None else str(name) for name in given]
-
-
-def _lanes(events: list[_Event], args: list[_Args], on_device: Int64) -> list[tuple[Any, ...]]:
-    """Process and thread of each event; for device work a True, device and stream."""
-    lanes: list[tuple[Any, ...]] = list(zip(map(_PID, events), map(_TID, events), strict=True))
-    for row in on_device.tolist():
-        device, stream = args[row].device, args[row].stream
-        owner, thread = lanes[row]
-        lanes[row] = (True, owner if device is None else device, thread if stream is None else stream)
-    return lanes
+def _lane_key(owner: Any, thread: Any, *stated: Any) -> tuple[Any, ...]:
+    """Process and thread of an event; for device work a True, device and stream."""
+    if not stated:
+        return owner, thread
+    device, stream = stated
+    return True, owner if device is None else device, thread if stream is None else stream
 
 
 def _lane(given: tuple[Any, ...]) -> tuple[bool, str, str]:
@@ -739,16 +731,14 @@ def _place(number: Any) -> str:
     return _shortened(_text(number), LONGEST_PLACE)
 
 
-def _correlations(given: list[Any]) -> Int64:
+def _correlations(args: list[Any]) -> Int64:
     """Numbers that link a launch to its work; 0 where there is none."""
-    if set(map(type, given)) <= {int, type(None)}:
-        try:
-            found = np.array([number or 0 for number in given], dtype=np.int64)
-        except OverflowError:
-            pass
-        else:
-            return np.where(found == MISSING, 0, found)
-    return np.array([_correlation(value) for value in given], dtype=np.int64)
+    try:
+        found = np.fromiter(map(_CORRELATION, args), dtype=np.int64, count=len(args))
+    except OverflowError:
+        given = map(_CORRELATION, args)
+        found = np.array([n if -(2**63) < n < 2**63 else 0 for n in given], dtype=np.int64)
+    return np.where(found == MISSING, 0, found)
 
 
 def _sizes(given: list[Any]) -> Int64:
@@ -767,21 +757,22 @@ def _given(values: list[Any]) -> Iterable[int]:
 MISSING = int(np.iinfo(np.int64).min)
 
 
-def _ns_of_numbers(values: Sequence[Any]) -> Int64:
-    """Microseconds as ns; exact for integers, and for three decimals below `EXACT_BELOW_US`."""
+def _numbers(values: Iterable[Any], count: int) -> npt.NDArray[np.float64]:
+    """Numbers as doubles; NaN for an integer of some hundred digits."""
+    given = list(values)
     try:
-        us = np.fromiter(values, dtype=np.float64, count=len(values))
-    except (TypeError, OverflowError):  # None, or an integer of some hundred digits
-        us = np.array([_double(value) for value in values], dtype=np.float64)
+        return np.fromiter(given, dtype=np.float64, count=count)
+    except OverflowError:
+        return np.array([value if abs(value) <= LARGEST_US else np.nan for value in given], dtype=np.float64)
+
+
+def _ns(us: npt.NDArray[np.float64]) -> Int64:
+    """Microseconds as ns; exact for integers, and for three decimals below `EXACT_BELOW_US`."""
     usable = np.abs(us) <= LARGEST_US  # false for NaN
     us = np.where(usable, us, 0.0)
     whole = np.floor(us)
     ns = whole.astype(np.int64) * 1000 + np.rint((us - whole) * 1000).astype(np.int64)
     return np.where(usable, ns, MISSING)
-
-
-def _double(value: Any) -> float:
-    return float(value) if value is not None and abs(value) <= LARGEST_US else np.nan
 
 
 def _ns_of_texts(values: Iterable[Raw]) -> Int64:
@@ -835,14 +826,6 @@ def _without_empty(shapes: list[Any], shape_id: Int32) -> Int32:
     empty = shapes.index(b"") if b"" in shapes else -1
     shapes[:] = [_shortened(" ".join(text.decode("utf-8", "replace").split()), LONGEST_SHAPE) for text in shapes]
     return np.where(shape_id == empty, -1, shape_id).astype(np.int32)
-
-
-def _correlation(value: Any) -> int:
-    try:
-        number = 0 if value is None else int(value)
-    except (ValueError, OverflowError):
-        return 0
-    return number if -(2**63) < number < 2**63 else 0
 
 
 def _bytes(value: Any) -> int:

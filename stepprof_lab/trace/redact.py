@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from stepprof_lab.trace import repair, source
+from stepprof_lab.trace import reader, source
+from stepprof_lab.trace.events import KIND_OF_CATEGORY, Kind
 from stepprof_lab.trace.fields import HEAD, Fields, decoded, text_of
 from stepprof_lab.trace.names import Namer
-from stepprof_lab.trace.reader import KIND_OF_CATEGORY, LARGEST_US, LONGEST_TRACE_NS, Kind
+from stepprof_lab.trace.reader import LARGEST_US, LONGEST_TRACE_NS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,8 +97,7 @@ class _Event(msgspec.Struct, gc=False):
     args: dict[str, Raw] | None = None
 
 
-_event_decoder = msgspec.json.Decoder(_Event)
-_KEYS = frozenset(_Event.__struct_fields__)
+_events_decoder = msgspec.json.Decoder(list[_Event])
 
 
 def redact(path: Path, choices: Choices = Choices()) -> Copy:
@@ -120,62 +120,18 @@ def redact(path: Path, choices: Choices = Choices()) -> Copy:
 
 def _load(path: Path) -> tuple[dict[str, Raw], list[_Event], list[str]]:
     """What stands around the events, and the events; damaged files are mended as the reader mends them."""
-    data, notes = source.load(path)
-    head, raws = _split(path, data, notes)
+    text, notes = reader.sound(path)
     try:
-        events = [_event_decoder.decode(raw) for raw in raws]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        salvage = repair.from_parts(b"[", raws, b"]", _accepts)
-        _note(salvage, notes)
-        raws = msgspec.json.decode(salvage.data, type=list[Raw])
-        events = [_event_decoder.decode(raw) for raw in raws]
-    return head, events, notes
+        head, events = _parts(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        # The reader looks at no key that it does not know: such keys may still hold what is not UTF-8.
+        head, events = _parts(text.decode("utf-8", "replace").encode())
+    return head, events, [f"of the original: {note}" for note in notes]
 
 
-def _split(path: Path, data: bytes, notes: list[str]) -> tuple[dict[str, Raw], list[Raw]]:
-    try:
-        return _parts(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        salvage = repair.from_text(data, _accepts)
-        if salvage is None:
-            raise source.refuse(path, f"cannot be read as a trace ({error})", "read it first: stepprof read") from error
-        _note(salvage, notes)
-    try:
-        return _parts(salvage.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise source.refuse(path, f"cannot be read as a trace ({error})", "read it first: stepprof read") from error
-
-
-def _parts(data: bytes) -> tuple[dict[str, Raw], list[Raw]]:
-    if data.lstrip()[:1] == b"[":
-        return {}, msgspec.json.decode(data, type=list[Raw])
-    head = msgspec.json.decode(data, type=dict[str, Raw])
-    return head, msgspec.json.decode(head.pop("traceEvents", Raw(b"null")), type=list[Raw])
-
-
-def _accepts(event: bytes) -> None:
-    """Raise where the reader of traces would not take an event."""
-    if event.lstrip()[:1] != b"{":
-        msg = "Expected `object`"
-        raise msgspec.ValidationError(msg)
-    found = _event_decoder.decode(event)
-    args = found.args or {}
-    for raw in (found.ts, found.dur, *(args[key] for key in ("correlation", "device", "stream") if key in args)):
-        if bytes(raw)[:1] in {b"{", b"[", b"t", b"f"}:
-            msg = "Expected a number"
-            raise msgspec.ValidationError(msg)
-
-
-def _note(salvage: repair.Salvage, notes: list[str]) -> None:
-    """What was mended, in words without anything of the file's own text."""
-    for what, count in salvage.mended.items():
-        notes.append(f"repaired before it was copied: {what}" + (f" ({_events(count)})" if count else ""))
-    if salvage.aside:
-        notes.append(f"left out of the copy: {_events(salvage.aside)} that cannot be read")
-    if not salvage.whole:
-        notes.append("the original is cut short: what came after its last whole event is not observed")
-    if salvage.envelope_lost:
-        notes.append("the metadata around the original's events could not be read")
+def _parts(text: bytes) -> tuple[dict[str, Raw], list[_Event]]:
+    head = msgspec.json.decode(text, type=dict[str, Raw])
+    return head, _events_decoder.decode(head.pop("traceEvents", b"[]"))
 
 
 def _events(count: int) -> str:
@@ -196,7 +152,11 @@ class _Copying:
         used = sorted(
             start
             for event, (start, duration) in zip(self.events, self.times, strict=True)
-            if event.ph == "X" and event.cat in KIND_OF_CATEGORY and start is not None and (duration or 0) >= 0
+            if event.ph == "X"
+            and event.cat in KIND_OF_CATEGORY
+            and start is not None
+            and duration is not None
+            and duration >= 0
         )
         if not used:
             raise source.refuse(path, "holds no event with a usable time", "name the trace of a torch.profiler session")

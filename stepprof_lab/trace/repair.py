@@ -8,7 +8,6 @@ end, Windows paths, control characters, quotes inside names, ``N/A`` and ``NaN``
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -165,6 +164,8 @@ def _pieces(data: bytes, start: int) -> Iterator[tuple[int, int]]:
 
 def _cut_last(data: bytes, begin: int) -> tuple[bytes | None, int]:
     """The last event and where the text after it begins; None where the text ends inside the event."""
+    import json  # here, because few files need it
+
     text = data[begin : begin + MAX_LAST].decode("utf-8", "surrogateescape")
     try:
         _, end = json.JSONDecoder(strict=False).raw_decode(text)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from stepprof_lab.errors import StepprofError
 
 if TYPE_CHECKING:
+    import concurrent.futures
+    import io
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 MAX_BYTES = 8_000_000_000
@@ -45,6 +48,20 @@ OTHER_KINDS = (
 )
 """First bytes of files that people hand over in place of a trace."""
 
+BYTE_ORDER_MARKS = (
+    (b"\xff\xfe\x00\x00", "utf-32-le"),
+    (b"\x00\x00\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+ENCODINGS_BY_ZEROS: dict[tuple[bool, ...], str] = {
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+    (False, True, True, True): "utf-32-le",
+    (True, True, True, False): "utf-32-be",
+}
+"""By which of the first four bytes are zero (RFC 4627, section 3)."""
+
 A_TRACE = "a trace as torch.profiler exports it (.json or .json.gz)"
 
 
@@ -77,6 +94,94 @@ def load(path: Path) -> tuple[bytes, list[str]]:
 
 
 _EMPTY = "capture again: an export that failed leaves an empty file"
+
+
+class NotPlain(Exception):
+    """A file that has to be looked at as a whole."""
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Callable[[memoryview], int]]:
+    """A sound file's bytes, unpacked, as they come off the disk; for any other one there is `load`.
+
+    Yields:
+        What puts the next bytes into a buffer and says how many these are; 0 at the end.
+
+    Raises:
+        NotPlain: there is no such file, it cannot be read, it is damaged or too large, or it changes meanwhile.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            raise NotPlain
+        with path.open("rb", buffering=0) as raw:
+            packed = raw.read(len(GZIP)) == GZIP
+            raw.seek(0)
+            file = _Counted(raw, found.st_size)
+            if not packed:
+                yield file.readinto
+                return
+            import concurrent.futures  # here, because it loads a good deal
+
+            with concurrent.futures.ThreadPoolExecutor(1) as ahead:
+                yield _Inflated(file, ahead).readinto
+    except (OSError, ValueError, zlib.error) as error:
+        raise NotPlain from error
+
+
+class _Counted:
+    """A file that has as many bytes as it was seen to have."""
+
+    def __init__(self, raw: io.FileIO, size: int) -> None:
+        self._raw, self._left = raw, size
+
+    def readinto(self, view: memoryview) -> int:
+        got = self._raw.readinto(view)
+        self._left -= got
+        if self._left < 0 or (self._left and not got):
+            raise NotPlain
+        return got
+
+
+class _Inflated:
+    """A gzip file of one member, unpacked in a thread while the bytes before are looked at: zlib holds no lock."""
+
+    def __init__(self, file: _Counted, ahead: concurrent.futures.Executor) -> None:
+        self._file, self._ahead = file, ahead
+        self._engine = zlib.decompressobj(wbits=31)
+        self._packed: bytes | memoryview = b""
+        self._buffer = memoryview(bytearray(CHUNK // 4))
+        self._taken = self._given = 0
+        self._here = memoryview(b"")
+        self._next = ahead.submit(self._inflate)
+
+    def readinto(self, view: memoryview) -> int:
+        if not self._here:
+            self._here = memoryview(self._next.result())
+            if self._here:
+                self._next = self._ahead.submit(self._inflate)
+        size = min(len(view), len(self._here))
+        view[:size] = self._here[:size]
+        self._here = self._here[size:]
+        return size
+
+    def _inflate(self) -> bytes:
+        """The next bytes; none at the end."""
+        out = b""
+        while not out and not self._engine.eof:
+            if not self._packed:
+                got = self._file.readinto(self._buffer)
+                if not got:
+                    raise NotPlain  # cut short
+                self._packed, self._taken = self._buffer[:got], self._taken + got
+            out = self._engine.decompress(self._packed, CHUNK)
+            self._packed = self._engine.unconsumed_tail
+        self._given += len(out)
+        if self._given > RATIO_FROM and self._given > MAX_RATIO * self._taken:
+            raise NotPlain
+        if not out and (self._engine.unused_data or self._file.readinto(self._buffer)):
+            raise NotPlain  # another member
+        return out
 
 
 def refuse_dense(path: Path, data: bytes) -> None:
@@ -199,15 +304,25 @@ def _unpack_finely(data: bytes | memoryview, engine: zlib._Decompress, out: byte
 
 
 def _as_utf8(path: Path, data: bytes, notes: list[str]) -> bytes:
-    """Drop a byte order mark; turn UTF-16 (a shell's redirection) into UTF-8."""
+    """Drop a byte order mark; turn UTF-16 (a shell's redirection) and UTF-32 into UTF-8."""
     if data.startswith(b"\xef\xbb\xbf"):
         notes.append("the file begins with a byte order mark: it was skipped")
         return data[3:]
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            text = data.decode("utf-16")
-        except UnicodeDecodeError as error:
-            raise refuse(path, f"is broken UTF-16 (byte {error.start})", "export it again as UTF-8") from error
-        notes.append("the file is UTF-16: it was read as such")
-        return text.encode("utf-8", "replace")
-    return data
+    encoding = _wide_encoding(data)
+    if encoding is None:
+        return data
+    name = encoding[:6].upper()
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise refuse(path, f"is broken {name} (byte {error.start})", "export it again as UTF-8") from error
+    notes.append(f"the file is {name}: it was read as such")
+    return text.removeprefix("\ufeff").encode("utf-8", "replace")
+
+
+def _wide_encoding(data: bytes) -> str | None:
+    """UTF-16 or UTF-32, by the byte order mark, or by where zeros stand: JSON begins with two ASCII characters."""
+    for mark, encoding in BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            return encoding
+    return ENCODINGS_BY_ZEROS.get(tuple(byte == 0 for byte in data[:4]))

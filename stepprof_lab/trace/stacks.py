@@ -9,16 +9,12 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from stepprof_lab.trace.intervals import Int64
-
-FRAME = "python_function"
 
 _LINE = re.compile(r"(?P<file>[^<>]+\.py)\((?P<line>\d+)\): ")
 _INSTALLED = re.compile(r"(^|[/\\])(site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|torchinductor_")
@@ -69,31 +65,12 @@ def is_users(name: str) -> bool:
     return not (_INSTALLED.search(file) or top in PACKAGES or top in sys.stdlib_module_names)
 
 
-def collect(events: Iterable[Any], ns_of: Any, text: Any, known: dict[Any, bool] | None = None) -> Frames:
-    """Keep the user's own frames of the events of a file.
+class Known(dict[str, bool]):
+    """Whether a frame's name is a line of the user's own; looked up once a name."""
 
-    Args:
-        events: as decoded: with ``ph``, ``cat``, ``name``, ``pid``, ``tid``, ``ts`` and ``dur``.
-        ns_of: turns a list of times in microseconds into ns.
-        text: turns a process or thread number into text.
-        known: whether a name is the user's own, where that was looked up before; filled.
-    """
-    known = {} if known is None else known
-    kept = []
-    recorded = False
-    for event in events:
-        if event.cat != FRAME:
-            continue
-        recorded = True
-        name = event.name
-        users = known.get(name)
-        if users is None:
-            users = known[name] = isinstance(name, str) and is_users(name)
-        if users and isinstance(event.ts, (int, float)) and isinstance(event.dur, (int, float)):
-            kept.append(event)
-    start, duration = ns_of([e.ts for e in kept]), ns_of([e.dur for e in kept])
-    threads = [(text(e.pid), text(e.tid)) for e in kept]
-    return Frames(start, start + np.maximum(duration, 0), threads, [short(e.name) for e in kept], recorded)
+    def __missing__(self, name: str) -> bool:
+        users = self[name] = is_users(name)
+        return users
 
 
 def short(name: str) -> str:

@@ -25,8 +25,9 @@ from msgspec import UNSET
 
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.trace import intervals
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.model import LabelTimes, StepTimes
-from stepprof_lab.trace.reader import STEP_PREFIX, Kind
+from stepprof_lab.trace.reader import STEP_PREFIX
 
 if TYPE_CHECKING:
     from stepprof_lab.trace.intervals import Bool, Int64, Intervals
@@ -107,7 +108,15 @@ def is_step(trace: Trace) -> Bool:
 
 def find_device_work(trace: Trace) -> DeviceWork:
     """The device events with their launches."""
-    rows = trace.of(Kind.KERNEL, Kind.COPY, Kind.MEMSET)
+    return _work(trace, trace.of(Kind.KERNEL, Kind.COPY, Kind.MEMSET))
+
+
+def find_drawn_work(trace: Trace) -> DeviceWork:
+    """The device events and the simulated ones of the practice device: for a picture, never for a number."""
+    return _work(trace, trace.of(Kind.KERNEL, Kind.COPY, Kind.MEMSET, Kind.PRACTICE))
+
+
+def _work(trace: Trace, rows: Int64) -> DeviceWork:
     start, end = trace.start[rows], trace.end[rows]
     launch_row = _launches(trace, rows)
     launched_at = np.where(launch_row >= 0, trace.start[np.maximum(launch_row, 0)], 0)
@@ -176,8 +185,11 @@ class Launched:
 
     def inside(self, merged: Intervals) -> Int64:
         """The events launched inside a union of host spans."""
-        parts = [self.within(start, end) for start, end in zip(*(side.tolist() for side in merged), strict=True)]
-        return np.concatenate(parts) if parts else self._order[:0]
+        first, last = np.searchsorted(self._at, merged[0]), np.searchsorted(self._at, merged[1])
+        counts = last - first
+        # Each span's places one after the other: 3, 4, 5 and 9, 10 for 3 to 6 and 9 to 11.
+        places: Int64 = np.repeat(last - np.cumsum(counts), counts) + np.arange(int(counts.sum()))
+        return self._order[places]
 
 
 class _Present:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from stepprof_lab.trace import intervals
-from stepprof_lab.trace.detail import Detail, bundle
+from stepprof_lab.trace.detail import Detail, apart, bundle
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.model import Arrow, Lane, Span, Timeline
 from stepprof_lab.trace.operators import by_lane
-from stepprof_lab.trace.reader import Kind
-from stepprof_lab.trace.steps import is_step, us
+from stepprof_lab.trace.steps import find_drawn_work, is_step, us
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,9 @@ THREADS = 1000
 """Threads that are looked at for it, likewise: a file may have a hundred thousand."""
 DEEPEST = 255
 """Deeper nesting is drawn in this row."""
+DEVICE_ROWS = 8
+"""Rows of a stream, at the most: work of one stream that overlaps (graphs, dependent launches) lies in rows of its own.
+Where more is at work at once, the rest lies in the last one."""
 SMALL_SHARE = 0.02
 """A thread that launches less of a stream's work than that does not draw the stream under itself."""
 FINDINGS_MARKED = 16
@@ -55,10 +58,11 @@ WORD_OF_KIND = {
     Kind.KERNEL: "kernel",
     Kind.COPY: "copy",
     Kind.MEMSET: "memset",
+    Kind.PRACTICE: "simulated",
 }
 KINDS = [*WORD_OF_KIND.values(), "step"]
 
-LaneKind = Literal["steps", "labels", "cpu", "device"]
+LaneKind = Literal["steps", "labels", "cpu", "device", "practice"]
 
 
 @dataclasses.dataclass
@@ -116,6 +120,8 @@ def build(trace: Trace, steps: Steps, device: DeviceWork, findings: Sequence[Fin
         device: its device work.
         findings: what their evidence names is marked, inside bundles too.
     """
+    if len(trace.of(Kind.PRACTICE)):
+        device = find_drawn_work(trace)
     low, high = _window(trace, steps, device)
     marks, found = _marks(trace, findings)
     picture = _Picture(trace, device, low, high, marks, found, trace.end - trace.start)
@@ -212,13 +218,22 @@ def _depth_alone(wanted: Bool, start: Int64, end: Int64) -> Int64:
 
 
 def _streams(picture: _Picture) -> list[_Draft]:
-    """The device work of each stream."""
+    """The device work of each stream; what overlaps in rows below each other."""
     rows = picture.device.rows
     drafts = [
-        _Draft("device", int(picture.trace.lane_id[part[0]]), part, np.zeros(len(part), dtype=np.int64))
+        _Draft(
+            _kind_of(picture, part),
+            int(picture.trace.lane_id[part[0]]),
+            part,
+            apart(picture.trace.start[part], picture.trace.end[part], DEVICE_ROWS),
+        )
         for part in by_lane(picture.trace, rows[_inside(picture, rows)])
     ]
     return _fullest(picture, drafts, "device streams")
+
+
+def _kind_of(picture: _Picture, rows: Int64) -> LaneKind:
+    return "practice" if picture.trace.kind[rows[0]] == Kind.PRACTICE else "device"
 
 
 def _fullest(picture: _Picture, drafts: list[_Draft], word: str) -> list[_Draft]:
@@ -258,8 +273,12 @@ def _arrange(
         picture.drafts += mine + sorted(under.get(place, ()), key=lambda stream: -len(stream.rows))
     picture.drafts += under.get(-1, [])
     for draft in picture.drafts:
-        if draft.kind in {"steps", "device"}:
-            draft.title = "steps" if draft.kind == "steps" else _name(picture, draft.lane_id)
+        if draft.kind == "steps":
+            draft.title = "steps"
+        elif draft.kind == "device":
+            draft.title = _name(picture, draft.lane_id)
+        elif draft.kind == "practice":
+            draft.title = f"simulated stream {picture.trace.lanes[draft.lane_id].row}"
 
 
 def _launched(picture: _Picture, streams: list[_Draft]) -> dict[int, dict[int, int]]:
@@ -397,7 +416,8 @@ def _arrows(picture: _Picture) -> tuple[list[Arrow], int]:
     """From each launch in the window to its device work, the longest work first; and how many launches there are."""
     trace, device = picture.trace, picture.device
     depth_of_row: dict[int, int] = {}
-    lane_of = {draft.lane_id: n for n, draft in enumerate(picture.drafts) if draft.kind in {"cpu", "device"}}
+    linked = {"cpu", "device", "practice"}
+    lane_of = {draft.lane_id: n for n, draft in enumerate(picture.drafts) if draft.kind in linked}
     seen = np.flatnonzero(
         device.linked
         & (device.launched_at >= picture.low)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from stepprof_lab.trace import ahead, intervals
-from stepprof_lab.trace.reader import Kind
+from stepprof_lab.trace.events import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -214,7 +214,8 @@ def _reads_in_place(trace: Trace, reading: Reading) -> bool:
         if _is_single(name):
             continue
         rows = trace.named([name], Kind.ANNOTATION, Kind.OPERATOR)
-        if not any(_holds(trace, rows[trace.lane_id[rows] == lane], loader) for lane in np.unique(trace.lane_id[rows])):
+        lanes = intervals.distinct(trace.lane_id[rows])
+        if not any(_holds(trace, rows[trace.lane_id[rows] == lane], loader) for lane in lanes):
             return False
     return True
 

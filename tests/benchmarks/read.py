@@ -41,6 +41,8 @@ DENSE = ("cuda_2080ti_resnet_train_labels", "cuda_v100_dlrm_diff_test", "cuda_a1
 SMALL = "cuda_a100_nccl_ns_basetime"
 """10 MB."""
 TIMEOUT_S = 600
+RANKS = 4
+"""Copies of the largest trace that are read as the ranks of a job."""
 ENOUGH_S = 20.0
 """A reader that takes longer is run once."""
 
@@ -56,6 +58,21 @@ def _bare(path: Path) -> Callable[[], object]:
 
     data, decoder = path.read_bytes(), msgspec.json.Decoder(_File)
     return lambda: (decoder.decode(data), None)
+
+
+def _by_kind(path: Path) -> Callable[[], object]:
+    """Decoding as our reader does it, from memory: in pieces, and what is not used is no object. A lower limit."""
+    import io
+
+    from stepprof_lab.trace import events, pieces
+
+    text = io.BytesIO(path.read_bytes())
+
+    def decode() -> object:
+        parts = pieces.cut(text.readinto)
+        return sum(len(events.decode(part.events)) for part in parts if isinstance(part, pieces.Piece))
+
+    return decode
 
 
 def _loaded() -> Callable[[Path], Any]:
@@ -106,6 +123,7 @@ def _tracelens(path: Path) -> Callable[[], object]:
 
 READERS: dict[str, Callable[[Path], Callable[[], object]]] = {
     "bare decoding": _bare,
+    "bare decoding, by kind": _by_kind,
     "stepprof_lab": _ours,
     "stepprof_lab, with the picture": _ours_with_picture,
     "traceinsight": _traceinsight,
@@ -163,13 +181,33 @@ def measure(reader: str, path: Path, options: argparse.Namespace) -> Cost | str:
 
 
 def measure_command(path: Path) -> Cost:
-    """``stepprof read``, the whole process with its start; the memory is that of the largest child so far."""
+    """``stepprof read``, the whole process with its start."""
     command = [sys.executable, "-c", "from stepprof_lab.cli import main; main()", "read", str(path)]
     wall, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_S)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Cost(time.perf_counter() - wall, cpu, float("nan"))
+
+
+def measure_ranks(path: Path, processes: int) -> tuple[float, float]:
+    """Read `RANKS` copies of a trace as the ranks of a job, in one process or two.
+
+    Returns:
+        Wall seconds, and the CPU seconds of the process that took the most: how long it would be on idle cores.
+    """
+    from stepprof_lab.trace import parallel
+    from stepprof_lab.trace.model import Context
+
+    _loaded()
+    wall, cpu, before = time.perf_counter(), time.process_time(), _children_s()
+    parallel.measure([(path, Context())] * RANKS, picture=False, processes=processes)
+    return time.perf_counter() - wall, max(time.process_time() - cpu, _children_s() - before)
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 # ---- the files ----
@@ -300,6 +338,9 @@ def main() -> None:
         sys.exit(f"no trace {LARGEST}.json.gz in {options.traces}: name their folder with --traces")
     print(machine())
     with tempfile.TemporaryDirectory(prefix="stepprof-read-") as folder:
+        # As an installed package starts: with compiled modules. The first run of each command is not counted.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "compiled")
         _all(options, Path(folder))
 
 
@@ -309,15 +350,36 @@ def _all(options: argparse.Namespace, folder: Path) -> None:
     small = compare(base, list(READERS), options)["stepprof_lab"]
     for name in DENSE:
         compare(unpacked(name, options.traces, folder), ours, options)
-    costs = [measure_command(unpacked(SMALL, options.traces, folder)) for _ in range(options.runs)]
+    packed = options.traces / f"{LARGEST}.json.gz"
+    _say_packed([measure("stepprof_lab", path, options) for _ in range(options.runs) for path in (base, packed)])
+    _say_ranks(base, options)
+    costs = [measure_command(unpacked(SMALL, options.traces, folder)) for _ in range(options.runs + 1)][1:]
     wall, cpu = (statistics.median(cost[n] for cost in costs) for n in (0, 1))
     print(f"\n`stepprof read` on {SMALL} (10 MB), whole process: {wall:.2f} s, {cpu:.2f} s of CPU time")
     if options.large:
-        compare(replica(base, 180, folder), list(READERS), options)
+        larger = replica(base, 180, folder)
+        compare(larger, list(READERS), options)
+        _say_ranks(larger, options)
         largest = replica(base, 1000, folder)
         cost = compare(largest, ours, options)["stepprof_lab"]
         slope = (cost.cpu_s / largest.stat().st_size) / (small.cpu_s / base.stat().st_size)
         print(f"\nCPU seconds a MB at 1 GB: {slope:.2f} times those at {base.stat().st_size / 1e6:.0f} MB")
+
+
+def _say_packed(costs: list[Cost | str]) -> None:
+    """Plain and packed take turns."""
+    found = [cost for cost in costs if isinstance(cost, Cost)]
+    for name, runs in (("plain", found[::2]), ("packed", found[1::2])):
+        wall, cpu, peak = (statistics.median(of) for of in zip(*runs, strict=True))
+        print(f"{LARGEST}, {name}: {wall:.2f} s, {cpu:.2f} s of CPU time, peak {peak:.0f} MB")
+
+
+def _say_ranks(path: Path, options: argparse.Namespace) -> None:
+    """One process and two take turns; the first turn compiles modules for the children."""
+    turns = [(measure_ranks(path, 1), measure_ranks(path, 2)) for _ in range(options.runs + 1)][1:]
+    one, two = ([statistics.median(of) for of in zip(*runs, strict=True)] for runs in zip(*turns, strict=True))
+    print(f"\n{RANKS} ranks of {path.name}, wall s and CPU s of the longest process:")
+    print(f"in one process {one[0]:.2f}, {one[1]:.2f}; in two {two[0]:.2f}, {two[1]:.2f}")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
     python tests/fuzz/fuzz_read.py --seconds 300   # random; what reaches new lines is changed further
     python tests/fuzz/fuzz_read.py --atheris -- -max_total_time=300   # guided by libFuzzer; pip install atheris
+    python tests/fuzz/fuzz_read.py --share --seconds 300   # at the copies that are shared
     python tests/fuzz/fuzz_read.py FILE ...   # what was found once, again
 
 An input passes where it is read and says nothing impossible (`tests/trace/reference.py: insane`), or where it is
-refused in one line; reading takes at most `SLOWEST` seconds. What fails is written to ``--keep`` (a new folder in the
-system's temporary one, where none is given), and the exit code is 1.
+refused in one line; reading takes at most `SLOWEST` seconds. With ``--share`` the input is copied for sharing as well:
+the copy is JSON, gives the same numbers and findings, and holds none of the words of `PLANTED`. What fails is written
+to ``--keep`` (a new folder in the system's temporary one, where none is given), and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+import msgspec  # noqa: E402
+
 from stepprof_lab.errors import StepprofError  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 SLOWEST = 10
 """Seconds that one small input may take."""
@@ -62,11 +66,12 @@ class Wrong(Exception):
 
 
 class Target:
-    """Reads inputs as files, and draws what was read."""
+    """Reads inputs as files, and draws what was read, or copies it for sharing."""
 
-    def __init__(self, folder: Path, *, draw: bool = True) -> None:
+    def __init__(self, folder: Path, *, draw: bool = True, share: bool = False) -> None:
         self.path = folder / "t.json"
         self.draw = draw
+        self.share = share
         self.insane: Callable[[Any], list[str]] = reference().insane
 
     def __call__(self, data: bytes) -> str:
@@ -99,7 +104,27 @@ class Target:
             raise Wrong(f"says what cannot be: {impossible[:3]}")
         if self.draw:
             _draw(interpretation)
+        if self.share:
+            _share(self.path)
         return "read"
+
+
+def _share(path: Path) -> None:
+    """Review a copy.
+
+    Raises:
+        Wrong: the copy is no JSON, gives something away, or says something else than the original.
+    """
+    from stepprof_lab import sharing
+
+    reviewed = sharing.review(path)
+    copied = reviewed.copy.data
+    shared = json.dumps([json.loads(copied), msgspec.to_builtins(reviewed.shared)], ensure_ascii=False).lower()
+    told = [word for word in PLANTED if word in shared or word in copied.decode().lower()]
+    if told:
+        raise Wrong(f"the copy tells {told}")
+    if reviewed.shared.differs:
+        raise Wrong(f"the copy does not say the same: {reviewed.shared.differs}")
 
 
 def _draw(interpretation: Any) -> None:
@@ -173,7 +198,11 @@ AROUND: dict[str, Any] = {
 DEEP: list[Any] = []
 for _ in range(900):
     DEEP = [DEEP]
+PLANTED = ("zorblatt", "quimblyx", "\u00e9l\u00e8vex")
+"""Words that no copy for sharing may hold."""
 NASTY: list[Any] = [
+    *("zorblatt", "x_Quimblyx_1", "at::\u00e9l\u00e8vex", "/home/zorblatt/x.py", "QUIMBLYX@zorblatt.org"),
+    *({"zorblatt": ["quimblyx"]}, ["x", {"Zorblatt": 1}], [[["quimblyx"]]]),
     *(None, True, "", "x", 0, -1, 1, 0.5, -0.0, 1e-9, 1e308, -1e308, 2**31, 2**53, 2**63 - 1, 2**64, 10**40, -(2**63)),
     *([], {}, [[]], DEEP, {"a": {"b": []}}, "NaN", "1e999", "1e99999999", "\x00", "a\nb", "\ud83d\ude80", "\u202e"),
     *("<script>", "&", "']]>", "ProfilerStep#1", "ProfilerStep#", "a" * 5000, "9" * 400, "9" * 5000, "stream 7", "-5"),
@@ -196,6 +225,13 @@ def seeds() -> list[bytes]:
     laid_out = json.dumps({**AROUND, "traceEvents": EVENTS}, indent=2).encode()
     bare = json.dumps(EVENTS).encode()
     return [whole, laid_out, bare, json.dumps({"traceEvents": EVENTS[:3], **AROUND}).encode(), gzip.compress(whole)]
+
+
+def small_traces(folder: Path) -> list[bytes]:
+    """The traces of a folder that are not too large, unpacked."""
+    found = [path.read_bytes() for path in sorted(folder.glob("*.json*")) if path.stat().st_size <= LARGEST]
+    plain = [gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data for data in found]
+    return [data for data in plain if len(data) <= LARGEST]
 
 
 def any_trace(chance: random.Random) -> bytes:
@@ -322,10 +358,12 @@ class Reached:
         return line
 
 
-def search(seconds: float, seed: int, target: Target, keep: Path, *, guided: bool = True) -> int:
+def search(
+    seconds: float, seed: int, target: Target, keep: Path, *, guided: bool = True, more: Sequence[bytes] = ()
+) -> int:
     """Random inputs; those that reach something new are changed further. Returns the number of distinct failures."""
     chance = random.Random(seed)
-    corpus = seeds()
+    corpus = [*seeds(), *more]
     reached = Reached()
     counts = {"read": 0, "refused": 0, "wrong": 0}
     failures: dict[str, Path] = {}
@@ -387,7 +425,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--keep", type=Path, help="where inputs that fail go")
+    parser.add_argument("--seeds", type=Path, metavar="DIR", help="small traces in it are changed as well")
     parser.add_argument("--no-draw", action="store_true", help="read only, draw nothing")
+    parser.add_argument("--share", action="store_true", help="copy for sharing instead of drawing")
     parser.add_argument("--unguided", action="store_true", help="more inputs a second, none of them kept")
     parser.add_argument("--atheris", action="store_true", help="search with libFuzzer; what follows -- is its own")
     parser.add_argument("files", nargs="*", metavar="FILE")
@@ -395,14 +435,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         if given.atheris:
             with_atheris(given.files, Path(folder))
-        target = Target(Path(folder), draw=not given.no_draw)
+        target = Target(Path(folder), draw=not (given.no_draw or given.share), share=given.share)
         if given.files:
             for name in given.files:
                 print(name, target(Path(name).read_bytes()))
             return 0
         keep = given.keep or Path(tempfile.mkdtemp(prefix="fuzz-read-"))
         keep.mkdir(parents=True, exist_ok=True)
-        return int(search(given.seconds, given.seed, target, keep, guided=not given.unguided) > 0)
+        more = small_traces(given.seeds) if given.seeds else []
+        return int(search(given.seconds, given.seed, target, keep, guided=not given.unguided, more=more) > 0)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from stepprof_lab.trace.stacks import PACKAGES
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).resolve().parents[2] / "stepprof_lab"
 TARGET = PACKAGE / "trace" / "known_words.txt"
-TORCH = Path(torch.__file__).parent
 HEADERS = ("ATen", "c10", "torch/headeronly", "torch/csrc/autograd/generated")
 SOURCES = ("nn", "optim", "autograd", "_inductor", "_dynamo", "_functorch", "utils", "distributed", "profiler", "cuda")
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -61,6 +58,7 @@ train training transfer transfert transform transpose tri triton trt truncated t
 unity unpack unspecified unweighted update upsample validation var vec vectorized virtual vllm volta wait warp
 warpgroup warpgroupsize warpspecialized weight wgrad window winograd with wmma workspace write wrw ws xdlops xeon xla
 xmma xregs zero
+category categories driver drivers framework loaders network networks processors trainer trainers
 """
 """Words of the vendors' libraries, kernels and devices, and of labels that anyone would choose."""
 
@@ -106,6 +104,8 @@ def pieces(name: str) -> list[str]:
 
 def schemas() -> Iterator[str]:
     """Names of all operators with their namespaces and overloads."""
+    import torch
+
     for schema in torch._C._jit_get_all_schemas():
         yield schema.name
         yield schema.overload_name
@@ -113,23 +113,34 @@ def schemas() -> Iterator[str]:
 
 def torch_classes() -> Iterator[str]:
     """Modules and optimisers."""
+    import torch
+
     for room in (torch.nn, torch.optim, torch.nn.functional, torch.utils.data, torch):
         yield from dir(room)
 
 
 def own_sentences() -> Iterator[str]:
-    """The texts that this package itself writes into records and findings."""
+    """The texts that this package itself writes into records and findings; not what describes its code."""
     files = [*PACKAGE.glob("capturing/*.py"), *PACKAGE.glob("trace/**/*.py"), PACKAGE / "record.py"]
     for path in [*files, PACKAGE / "scenario.py", PACKAGE / "environment.py", PACKAGE / "devices.py"]:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in described:
                 yield node.value
+
+
+def torch_folder() -> Path:
+    """Where torch is installed."""
+    import torch
+
+    return Path(torch.__file__).parent
 
 
 def headers() -> Iterator[str]:
     """Identifiers in torch's headers, without comments and texts."""
     for folder in HEADERS:
-        for path in (TORCH / "include" / folder).rglob("*"):
+        for path in (torch_folder() / "include" / folder).rglob("*"):
             if path.suffix in {".h", ".cuh"}:
                 yield from IDENTIFIER.findall(COMMENT.sub(" ", path.read_text(encoding="utf-8", errors="replace")))
 
@@ -137,8 +148,8 @@ def headers() -> Iterator[str]:
 def functions() -> Iterator[str]:
     """Names of Python files, classes and functions of torch, as they stand in recorded stacks."""
     for folder in SOURCES:
-        for path in (TORCH / folder).rglob("*.py"):
-            yield from [*path.relative_to(TORCH).with_suffix("").parts] * RARE
+        for path in (torch_folder() / folder).rglob("*.py"):
+            yield from [*path.relative_to(torch_folder()).with_suffix("").parts] * RARE
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8", errors="replace"))):
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                     yield from [node.name] * RARE

@@ -225,9 +225,26 @@ def test_line_ends_of_any_system_are_the_same_trace(tmp_path, newline):
     assert (len(trace), trace.notes) == (2, [])
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32", "utf-32-be", "cp037"])
-def test_encodings_that_nobody_uses_are_refused_in_one_line(tmp_path, encoding):
-    refused(tmp_path, text(OPERATOR).decode().encode(encoding), "is not text|is not JSON|is not a trace")
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["bare", "with a mark"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_any_encoding_of_unicode_is_read_and_named(tmp_path, encoding, mark):
+    data = json.dumps({"traceEvents": [OPERATOR | {"name": "é\U0001f680"}]}, ensure_ascii=False)
+    trace = reader.read(put(tmp_path, (mark + data).encode(encoding)))
+    assert trace.names == ["é\U0001f680"]
+    if encoding != "utf-8":
+        assert trace.notes == [f"the file is {encoding[:6].upper()}: it was read as such"]
+    else:
+        assert trace.notes == (["the file begins with a byte order mark: it was skipped"] if mark else [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_a_broken_encoding_is_named(tmp_path, encoding):
+    name = encoding[:6].upper()
+    refused(tmp_path, text(OPERATOR).decode().encode(encoding)[:-1], rf"is broken {name} \(byte \d+\)")
+
+
+def test_an_encoding_that_nobody_uses_is_refused_in_one_line(tmp_path):
+    refused(tmp_path, text(OPERATOR).decode().encode("cp037"), "is not text|is not JSON|is not a trace")
 
 
 def test_latin_1_costs_the_letters_and_not_the_trace(tmp_path):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
+import re
 import string
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepprof_lab.trace.names import Namer, hint, is_known, unjudged
+from stepprof_lab.trace.names import Namer, hint, is_known, known_words, unjudged
 
 PUBLIC = [
     "aten::conv2d",
@@ -153,3 +157,35 @@ def test_a_long_name_takes_no_long_time() -> None:
     assert Namer().name("a " * 3_000_000, "kernel") == "kernel-1"
     assert unjudged("/" * 4000)
     assert unjudged("x" * 3999 + "@") != ()
+
+
+def maker() -> Any:
+    """The script beside this test, which is no package's module."""
+    spec = importlib.util.spec_from_file_location("make_known_words", Path(__file__).with_name("make_known_words.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_list_of_public_words_is_what_its_script_writes() -> None:
+    script = maker()
+    head, *lines = script.TARGET.read_text(encoding="utf-8").splitlines()
+    assert head.startswith("# Made by tests/trace/make_known_words.py")
+    assert lines == sorted(set(lines))
+    assert all(re.fullmatch("[a-z0-9_.+-]{2,}", line) for line in lines)
+    assert not script.NOT_PUBLIC & set(lines)
+    assert {"gemm", "conv", "memcpy", "nccl", "step", "batch", "cijk", "cuda", "hip", "optimizer"} <= set(lines)
+
+
+def test_every_word_of_our_own_sentences_is_public() -> None:
+    script = maker()
+    words = {piece for text in script.own_sentences() for piece in script.pieces(text) if len(piece) > 1}
+    assert words - known_words() - script.NOT_PUBLIC == set(), "run: python tests/trace/make_known_words.py"
+
+
+def test_words_are_cut_out_of_names_and_docstrings_are_none_of_ours() -> None:
+    script = maker()
+    assert script.pieces("CUDAFunctor_add2") == ["cuda", "functor", "add"]
+    assert "An allow-list, not a block-list" not in " ".join(script.own_sentences())

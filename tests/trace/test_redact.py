@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.sharing import differences
 from stepprof_lab.trace import interpret
+from stepprof_lab.trace.events import KIND_OF_CATEGORY
 from stepprof_lab.trace.fields import ARGS, DEVICE, HEAD
-from stepprof_lab.trace.reader import KIND_OF_CATEGORY
 from stepprof_lab.trace.redact import Choices, redact
 
 TRACES = Path(__file__).resolve().parents[2] / ".." / "shared" / "traces"
@@ -372,3 +372,103 @@ def test_nesting_and_large_numbers_do_no_harm(tmp_path: Path) -> None:
     trace["traceEvents"][7]["args"]["correlation"] = random.Random(1).getrandbits(500)
     made = json.dumps(redacted(tmp_path, trace))
     assert "zorblatt" not in made
+
+
+def same_after(folder: Path, data: bytes) -> dict[str, Any]:
+    """The copy of a trace with the same numbers and findings."""
+    path = folder / "trace.json"
+    path.write_bytes(data)
+    one = interpret(path).analysis
+    made = redact(path)
+    assert differences(one, read_copy(folder, made.data).analysis) == []
+    found: dict[str, Any] = json.loads(made.data)
+    return found
+
+
+ANYTHING: list[Any] = [
+    *(None, True, -1, 10**40, 10**400, 1e308, -(2**63), "", "x", "1e99999999", "-1e-99999999", "9" * 5000, "NaN"),
+    *([], {}, [[{}]], {"zorblatt": ["zorblatt"]}, ["zorblatt", 7], "\ud83d\ude80", "\x00", "zorblatt\u202e"),
+]
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.sampled_from([place for place in PLACES if len(place) > 1]), value=st.sampled_from(ANYTHING))
+@example(at=("traceEvents", 6, "args", "Collective name"), value=["zorblatt", 7])
+@example(at=("traceEvents", 6, "args", "Input Dims"), value={"zorblatt": ["zorblatt"]})
+@example(at=("traceEvents", 9, "ph"), value=None)
+@example(at=("cuda_runtime_version",), value=[[{}]])
+@example(at=("cuda_runtime_version",), value="10.99.98.97")
+def test_any_value_in_any_place_does_no_harm(
+    tmp_path_factory: pytest.TempPathFactory, at: tuple[Any, ...], value: Any
+) -> None:
+    trace = copying.deepcopy(EVERYTHING)
+    parent: Any = trace
+    for step in at[:-1]:
+        parent = parent[step]
+    parent[at[-1]] = value
+    made = same_after(tmp_path_factory.mktemp("anything"), json.dumps(trace).encode())
+    assert not re.search("zorblatt|10.99.98", json.dumps(made))
+
+
+def test_what_this_project_wrote_may_hold_anything(tmp_path: Path) -> None:
+    for said in ([], {}, [{"deep": 1}], 10**40, None):
+        made = same_after(tmp_path, json.dumps({**EVERYTHING, "stepprof_lab": {"origin": said}}).encode())
+        assert "origin" not in made["stepprof_lab"]
+
+
+@pytest.mark.parametrize("time", ["1e99999999", "-1e99999999", "1e999999999999", "NaN", "Infinity", "", "x", [], True])
+def test_a_time_that_is_none_is_left_out_and_counted(tmp_path: Path, time: Any) -> None:
+    trace = copying.deepcopy(EVERYTHING)
+    trace["traceEvents"][6]["dur"] = time
+    made = same_after(tmp_path, json.dumps(trace).encode())
+    assert "aten::conv2d" not in [event["name"] for event in made["traceEvents"]]
+    assert any("1 event" in note for note in made["stepprof_lab"]["notes"])
+
+
+def test_a_tiny_exponent_is_a_time_of_nothing(tmp_path: Path) -> None:
+    trace = copying.deepcopy(EVERYTHING)
+    trace["traceEvents"][6]["dur"] = "1e-99999999"
+    by_name = {event["name"]: event for event in same_after(tmp_path, json.dumps(trace).encode())["traceEvents"]}
+    assert by_name["aten::conv2d"]["dur"] == 0
+
+
+WHOLE = json.dumps(EVERYTHING)
+DAMAGED = {
+    "something after the end": WHOLE.encode() + b'{"zorblatt": 1}',
+    "two traces in one file": WHOLE.encode() * 2,
+    "two lists of events": WHOLE[:-1].encode() + b', "traceEvents": []}',
+    "cut inside an event": WHOLE.encode()[:-90],
+    "a bare list": json.dumps(EVERYTHING["traceEvents"]).encode(),
+    "a key that is not UTF-8": WHOLE.replace('"kernel": "gemm"', '"zorblatt\x9f": "gemm"').encode("latin-1"),
+    "a key around the events that is not UTF-8": WHOLE.replace("trace_id", "trace_\xff").encode("latin-1"),
+    "a key that is half a surrogate pair": WHOLE.replace('"kernel": "gemm"', '"\\ud800": "gemm"').encode(),
+    "UTF-16": WHOLE.encode("utf-16"),
+    "zero bytes at the end": WHOLE.encode() + bytes(64),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGED)
+def test_a_damaged_trace_is_mended_as_the_reader_mends_it(tmp_path: Path, how: str) -> None:
+    made = same_after(tmp_path, DAMAGED[how])
+    assert "zorblatt" not in json.dumps(made)
+    assert len(made["traceEvents"]) >= len(EVERYTHING["traceEvents"]) - 2
+
+
+@pytest.mark.parametrize(
+    ("event", "begins"),
+    [
+        (5, "ProfilerStep#"),
+        (5, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"),
+        (7, "cudaLaunchKernel"),
+        (7, "hip"),
+    ],
+    ids=["step", "loader", "launch", "vendor"],
+)
+def test_what_decides_what_an_event_is_stays_whatever_else_its_name_says(
+    tmp_path: Path, event: int, begins: str
+) -> None:
+    trace = copying.deepcopy(EVERYTHING)
+    trace["traceEvents"][event]["name"] = f'{begins}zorblatt "of" /srv/eve'
+    made = same_after(tmp_path, json.dumps(trace).encode())["traceEvents"][event]["name"]
+    assert made.startswith(begins)
+    assert not re.search("zorblatt|eve|srv", made)

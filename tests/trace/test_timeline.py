@@ -217,3 +217,22 @@ def test_kinds_of_device_work(build, drawn, kind):
     built = build().step(1, 0, 100).add(kind, "work", 5, 10, pid=0, tid=7)
     word = {"gpu_memcpy": "copy", "gpu_memset": "memset", "kernel": "kernel"}[kind]
     assert drawn(built).lanes[1].spans[0].kind == word
+
+
+def test_overlapping_work_of_one_stream_lies_in_rows_of_its_own(build, drawn):
+    built = build().step(1, 0, 300).launch(1, 1).kernel(1, 10, 50).kernel(0, 40, 50, name="early").kernel(0, 70, 5)
+    (lane,) = [lane for lane in drawn(built).lanes if lane.kind == "device"]
+    assert spans(lane) == [
+        ("gemm", 10, 50, 0, "kernel"),
+        ("early", 40, 50, 1, "kernel"),
+        ("gemm", 70, 5, 0, "kernel"),
+    ]
+
+
+def test_very_much_overlapping_work_ends_in_the_last_row(build, drawn):
+    built = build().step(1, 0, 300)
+    for n in range(20):
+        built.kernel(0, 10 + n, 100)
+    (lane,) = [lane for lane in drawn(built).lanes if lane.kind == "device"]
+    assert max(span.depth for span in lane.spans) == timeline.DEVICE_ROWS - 1
+    assert sum(span.count for span in lane.spans) == 20

@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 
 from stepprof_lab.trace import reader, timeline
 from stepprof_lab.trace import steps as stepping
-from stepprof_lab.trace.detail import bundle
+from stepprof_lab.trace.detail import apart, bundle
 
 SPANS = some.lists(
     some.tuples(some.integers(0, 3), some.integers(0, 2000), some.integers(0, 300)), min_size=1, max_size=60
@@ -92,3 +92,22 @@ def test_deep_nesting_ends_in_the_last_row(build, tmp_path, deep):
     shown = timeline.build(trace, stepping.find_steps(trace), stepping.find_device_work(trace))
     assert max(span.depth for span in shown.lanes[1].spans) == timeline.DEEPEST
     assert int(shown.detail.count.sum()) == deep + 1
+
+
+@given(SPANS, some.integers(1, 5))
+def test_rows_hold_what_does_not_overlap_while_there_are_rows(spans, most):
+    start, end, _ = columns(spans)
+    row = apart(start, end, most)
+    assert row.min() >= 0
+    assert row.max() < most
+    for n in range(most - 1):  # the last one takes what finds no room
+        mine = np.flatnonzero(row == n)
+        mine = mine[np.lexsort((start[mine] - end[mine], start[mine]))]
+        assert (start[mine][1:] >= end[mine][:-1]).all()
+    at_once = max(int(((start <= begin) & (begin < np.maximum(end, start + 1))).sum()) for begin in start.tolist())
+    assert apart(start, end, len(spans) + 1).max() < at_once
+
+
+def test_what_does_not_overlap_stays_in_one_row():
+    start = np.arange(1000) * 10
+    assert not apart(start, start + 10, 8).any()

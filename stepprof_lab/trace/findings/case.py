@@ -11,7 +11,7 @@ import numpy as np
 
 from stepprof_lab.trace import intervals
 from stepprof_lab.trace.communication import is_communication
-from stepprof_lab.trace.reader import Kind
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.steps import is_step
 from stepprof_lab.trace.waiting import LOADER_RANGE
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from stepprof_lab.trace.intervals import Bool, Int64, Intervals
     from stepprof_lab.trace.model import Context
-    from stepprof_lab.trace.reader import Trace
+    from stepprof_lab.trace.reader import Int32, Trace
     from stepprof_lab.trace.steps import DeviceWork, Steps
     from stepprof_lab.trace.waiting import Waiting
 
@@ -120,16 +120,16 @@ class Case:
     # ---- what the host does in it ----
 
     @cached_property
-    def step_lanes(self) -> Int64:
+    def step_lanes(self) -> Int32:
         """The threads that carry the steps; those that launch, where no step is marked."""
         rows = self.steps.rows if len(self.steps) else self.device.launch_row[self.device.linked]
-        return np.unique(self.trace.lane_id[rows])
+        return intervals.distinct(self.trace.lane_id[rows])
 
     @cached_property
-    def launch_lanes(self) -> Int64:
+    def launch_lanes(self) -> Int32:
         """The threads that carry the steps or launch device work."""
         rows = self.device.launch_row[self.device.linked]
-        return np.union1d(self.trace.lane_id[rows], self.step_lanes)
+        return intervals.distinct(np.concatenate((self.trace.lane_id[rows], self.step_lanes)))
 
     def matching(self, pattern: re.Pattern[str], *kinds: Kind) -> Int64:
         """Rows of these kinds whose name matches from its start."""

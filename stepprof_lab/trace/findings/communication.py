@@ -57,6 +57,6 @@ def exposed_communication(case: Case) -> Finding | None:
             "known_by_name": len(mine) - by_argument,
             "gpu_communication_us": us(whole),
             "gpu_exposed_us": us(exposed),
-            "streams": sorted({case.trace.lanes[i].row for i in np.unique(case.trace.lane_id[rows]).tolist()}),
+            "streams": sorted({case.trace.lanes[i].row for i in intervals.distinct(case.trace.lane_id[rows]).tolist()}),
         },
     )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepprof_lab.trace import intervals
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.findings.case import STAGING_NS, STAGING_SLOWDOWN, TO_DEVICE, is_match
 from stepprof_lab.trace.findings.words import counted, first_lines, lines_of, ms, percent, quoted, where_to_look
 from stepprof_lab.trace.model import Finding
-from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import us
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _regions(case: Case) -> tuple[Intervals, Intervals]:
 def _in_every_step(case: Case, at: Int64) -> bool:
     """Whether each step holds one of these instants."""
     place = np.searchsorted(case.steps.start, at, side="right") - 1
-    return len(np.unique(place[place >= 0])) == len(case.steps)
+    return len(intervals.distinct(place[place >= 0])) == len(case.steps)
 
 
 def _size(case: Case, copy: int) -> int:

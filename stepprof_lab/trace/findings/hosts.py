@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepprof_lab.trace import intervals
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.findings.case import TO_DEVICE, TO_HOST, is_match
 from stepprof_lab.trace.findings.words import counted, first_lines, lines_of, ms, percent, quoted, where_to_look
 from stepprof_lab.trace.model import Finding
-from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import us
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _waited_for(case: Case, ends: Int64) -> list[str]:
     """The device work that ended last before the waits did, by its summed time."""
     order = np.argsort(case.device.end, kind="stable")
     place = np.searchsorted(case.device.end[order], ends, side="right") - 1
-    found = np.unique(order[place[place >= 0]])
+    found = intervals.distinct(order[place[place >= 0]])
     # A copy back is the end of the wait; what it had to wait for is the work before it.
     work = found[case.trace.kind[case.device.rows[found]] == Kind.KERNEL]
     return [
@@ -148,7 +148,7 @@ def host_bound(case: Case) -> Finding | None:
         evidence={
             "gpu_idle_for_host_us": us(starved),
             "gpu_idle_us": us(case.length - intervals.total(*case.busy)),
-            "launches": len(np.unique(case.device.launch_row[case.in_window])),
+            "launches": len(intervals.distinct(case.device.launch_row[case.in_window])),
             "operators": operators,
             "lines": lines,
         },
@@ -189,7 +189,7 @@ def small_launches(case: Case) -> Finding | None:
     crosses = (is_match(case.trace, TO_DEVICE) | is_match(case.trace, TO_HOST))[names]
     mine = np.flatnonzero(case.in_window & ~crosses)
     turns = max(len(case.steps), 1)
-    launches = len(np.unique(case.device.launch_row[mine]))
+    launches = len(intervals.distinct(case.device.launch_row[mine]))
     if launches < MANY_LAUNCHES * turns:
         return None
     lasted = case.device.end[mine] - case.device.start[mine]

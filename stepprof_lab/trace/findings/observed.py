@@ -9,9 +9,9 @@ import numpy as np
 
 from stepprof_lab.trace import intervals
 from stepprof_lab.trace.device import LIKELY_REASONS, known_fault, launch_calls
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.findings.words import quoted
 from stepprof_lab.trace.model import Finding
-from stepprof_lab.trace.reader import Kind
 
 if TYPE_CHECKING:
     from stepprof_lab.trace.findings.case import Case

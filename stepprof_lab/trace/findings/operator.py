@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepprof_lab.trace import intervals
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.findings.words import counted, first_lines, lines_of, ms, percent, quoted, where_to_look
 from stepprof_lab.trace.model import Finding
-from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import us
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _on_device(case: Case) -> _Most | None:
     best = int(np.argmax(sums))
     its = key == best
     covered = intervals.union(case.device.start[mine[its]], case.device.end[mine[its]])
-    called = np.unique(np.where(wrapped, calls, around)[its])
+    called = intervals.distinct(np.where(wrapped, calls, around)[its])
     return _Most(case.trace.names[best], intervals.total(*covered), called)
 
 
@@ -123,7 +123,7 @@ def _on_host(case: Case) -> _Most | None:
     rows = _candidates(case)
     best: _Most | None = None
     taken = _taken(case)
-    for name in np.unique(case.trace.name_id[rows]).tolist():
+    for name in intervals.distinct(case.trace.name_id[rows]).tolist():
         calls = rows[case.trace.name_id[rows] == name]
         own = intervals.total(*_own(case, calls, taken))
         if best is None or own > best.ns:
@@ -134,7 +134,7 @@ def _on_host(case: Case) -> _Most | None:
 def _candidates(case: Case) -> Int64:
     """Calls of the operators that are long enough with all that they call."""
     rows = case.trace.of(Kind.OPERATOR)
-    lanes = case.launch_lanes if len(case.device) else np.unique(case.trace.lane_id[rows])
+    lanes = case.launch_lanes if len(case.device) else intervals.distinct(case.trace.lane_id[rows])
     rows = rows[np.isin(case.trace.lane_id[rows], lanes) & case.own_operator[case.trace.name_id[rows]]]
     rows = rows[intervals.contains(case.window, case.trace.start[rows])]
     total = np.zeros(len(case.trace.names), dtype=np.int64)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepprof_lab.trace import intervals
+from stepprof_lab.trace.events import Kind
 from stepprof_lab.trace.findings.case import COMPILING
 from stepprof_lab.trace.findings.words import ms, percent, quoted
 from stepprof_lab.trace.model import Finding
-from stepprof_lab.trace.reader import Kind
 from stepprof_lab.trace.steps import label_rows, us
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepprof_lab.trace import intervals
 from stepprof_lab.trace.waiting import quoted
 
 if TYPE_CHECKING:
@@ -42,9 +43,9 @@ def lines_of(case: Case, rows: Int64) -> list[str]:
     """The user's own ``file:line`` around some host events, the most frequent first; empty without stacks."""
     if not len(rows) or not len(case.trace.frames.line):
         return []
-    sample = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), SAMPLES)).astype(np.int64))]
+    sample = rows[intervals.distinct(np.linspace(0, len(rows) - 1, min(len(rows), SAMPLES)).astype(np.int64))]
     counts: dict[str, int] = {}
-    for lane in np.unique(case.trace.lane_id[sample]).tolist():
+    for lane in intervals.distinct(case.trace.lane_id[sample]).tolist():
         where = case.trace.lanes[lane]
         here = case.trace.start[sample[case.trace.lane_id[sample] == lane]]
         for line in case.trace.frames.at((where.owner, where.row), here):

@@ -18,21 +18,33 @@ import click
 
 from stepprof_lab import __version__
 from stepprof_lab.errors import AnswerIsNo, StepprofError
-from stepprof_lab.terminal import absolute, notice, print_json, progress_console, results, shown, users_code
+from stepprof_lab.terminal import (
+    Terminated,
+    absolute,
+    ended_by_signal,
+    notice,
+    print_json,
+    progress_console,
+    results,
+    shown,
+    users_code,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from stepprof_lab.scenario import Scenario
     from stepprof_lab.validate.model import Validation
 
 INTERRUPTED = 130
 """What a shell expects of a command that Ctrl-C ended."""
 
+TERMINATED = 143
+"""What a shell expects of a command that SIGTERM ended."""
+
 BUG = 70
 """Our own mistake (EX_SOFTWARE of sysexits.h): none of the documented codes."""
 
-DEVICES = "auto, cpu, gpu, cuda or rocm"
+DEVICES = "auto, cpu, gpu, cuda, rocm or practice (simulated)"
 
 
 class OneLine(click.Group):
@@ -417,64 +429,150 @@ def rank_numbers(text: str) -> list[int]:
         ) from None
 
 
+MEASURING = ("device", "replicates", "budget", "margin", "calibrate", "calibrate_budget", "region")
+"""The options of `validate` that say how it is measured."""
+
+
 @stepprof.command(short_help="Compare two workloads outside the profiler.")
-@click.argument("scenario", type=PATH)
-@click.argument("before", metavar="BEFORE")
-@click.argument("after", metavar="AFTER")
+@click.argument("scenario", type=PATH, required=False)
+@click.argument("before", required=False)
+@click.argument("after", required=False)
 @click.option("--device", default="auto", help=f"Where to run both: {DEVICES} (default: auto, the best one present).")
 @click.option("--replicates", default=8, show_default=True, type=click.IntRange(2), help="Fresh pairs of arms.")
 @click.option("--budget", default="60s", show_default=True, type=Seconds(), help="Time for all of it.")
 @click.option("--margin", default="1%", show_default=True, type=Share(), help="Smaller differences are none.")
+@click.option("--region", metavar="LABEL", help="Time this label by itself too, in a run of its own.")
+@click.option("--calibrate", is_flag=True, help="Then run BEFORE against itself: how often is that a difference?")
+@click.option("--calibrate-budget", type=Seconds(), help="Time for that alone (default: as --budget).")
+@click.option("--resume", "resumed", type=PATH, metavar="FILE", help="Go on with a run that was interrupted.")
+@click.option("--from", "again", type=PATH, metavar="FILE", help="Show a kept result again; measure nothing.")
+@click.option("--against", type=PATH, metavar="FILE", help="Put another machine's kept result beside this one.")
 @click.option("--out", type=PATH, metavar="FILE", help="Where the raw values go (default: a new file below runs/).")
 @click.option("--html", type=PATH, metavar="FILE", help="Write a self-contained page.")
 @usual(json=True)
 def validate(
-    scenario: Path,
-    before: str,
-    after: str,
-    device: str,
-    replicates: int,
-    budget: float,
-    margin: float,
-    out: Path | None,
-    html: Path | None,
-    as_json: bool,
-    plain: bool,
+    again: Path | None, against: Path | None, html: Path | None, as_json: bool, plain: bool, **asked: Any
 ) -> None:
     """Compare two workloads outside the profiler: BEFORE and AFTER are FILE or FILE:NAME.
 
     Both start from the same state and must give the same outputs. Exit 4 where they cannot be compared.
+    What an interrupted run has measured is kept beside its result, and --resume goes on with it.
     """
-    from stepprof_lab import scenario as room
-    from stepprof_lab.files import run_directory
-    from stepprof_lab.report.progress import drawn
-    from stepprof_lab.validate import compare
-    from stepprof_lab.validate.keep import keep
+    from stepprof_lab.validate import keep
+    from stepprof_lab.validate.against import beside
 
-    asked, html = room.load(scenario), absolute(html)
-    kept = (out or run_directory(scenario.stem) / "validation.json").absolute()
-    fresh("result", html, kept)
-    with drawn(progress_console(), plain=plain) as progress, users_code():
-        validation = compare(
-            before,
-            after,
-            asked,
-            device=device,
-            replicates=replicates,
-            budget_s=budget,
-            margin=margin,
-            progress=progress,
-        )
-    with showing_first(lambda: show_verdict(validation, asked, as_json=as_json, plain=plain)):
-        keep(validation, kept)
-        notice(f"raw values: {shown(kept)}")
-        write_pictures(html, None, scenario=asked, validation=validation)
+    html, name, kept, partial, refused = absolute(html), "this result", None, None, None
+    other = None if against is None else keep.again(against)
+    if again is None:
+        validation, kept, partial = measure(html=html, plain=plain, **asked)
+    else:
+        refuse_beside("--from", "scenario", "before", "after", "resumed", "out", *MEASURING)
+        fresh("report", html)
+        validation, name = keep.again(again), str(again)
+    with showing_first(lambda: show_verdict(validation, as_json=as_json, plain=plain)):
+        if kept is not None:
+            keep.keep(validation, kept, instead_of=partial)
+            notice(f"raw values: {shown(kept)}")
+        if other is not None:
+            validation, refused = beside(validation, other, (name, str(against)))
+        write_pictures(html, None, validation=validation)
+    if refused is not None:
+        raise refused
     if validation.verdict == "not comparable":
         raise AnswerIsNo(
             f"two arms that are not comparable ({validation.reasons[0]})",
             "the same start and the same outputs",
             "mend the arm, or state a tolerance with its reason in the scenario's [outputs]",
         )
+
+
+def measure(
+    *,
+    scenario: Path | None,
+    before: str | None,
+    after: str | None,
+    device: str,
+    out: Path | None,
+    html: Path | None,
+    resumed: Path | None,
+    plain: bool,
+    **options: Any,
+) -> tuple[Validation, Path, Path]:
+    """Measure two arms; gives the result, where it goes, and where what was measured so far was kept meanwhile."""
+    from stepprof_lab import scenario as room
+    from stepprof_lab.files import run_directory
+    from stepprof_lab.report.progress import drawn
+    from stepprof_lab.validate import compare, resume
+
+    if scenario is None or before is None or after is None:
+        raise click.UsageError("SCENARIO, BEFORE and AFTER are needed, or --from FILE", click.get_current_context())
+    asked, resumed = room.load(scenario), absolute(resumed)
+    if resumed is None:
+        kept = (out or run_directory(scenario.stem) / "validation.json").absolute()
+        fixed = resume.options_of(**options)
+        resume.demand_none(resume.beside(kept))
+    else:
+        refuse_beside("--resume", *(name for name in MEASURING if name != "device"))
+        kept = (out or resume.result_of(resumed)).absolute()
+        fixed = resume.load(resumed).asked.options
+    partial = resumed or resume.beside(kept)
+    fresh("result", html, kept)
+    command = [
+        "stepprof",
+        "validate",
+        str(scenario),
+        before,
+        after,
+        "--device",
+        device,
+        "--resume",
+        str(shown(partial)),
+    ]
+    with (
+        saying_what_is_left(partial, shlex.join(command)),
+        ended_by_signal(),
+        drawn(progress_console(), plain=plain) as progress,
+        users_code(),
+    ):
+        validation = compare(
+            before,
+            after,
+            asked,
+            device=device,
+            replicates=fixed.replicates,
+            budget_s=fixed.budget_s,
+            margin=fixed.margin,
+            output_steps=fixed.output_steps,
+            calibrate_s=fixed.calibrate_s,
+            region=fixed.region,
+            partial=partial,
+            resumed=resumed,
+            progress=progress,
+        )
+    return validation, kept, partial
+
+
+def refuse_beside(option: str, *names: str) -> None:
+    """Refuse arguments that say nothing beside an option, where they were given."""
+    context = click.get_current_context()
+    given = click.core.ParameterSource.COMMANDLINE
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in names and context.get_parameter_source(name) == given:
+            told = parameter.opts[0] if parameter.param_type_name == "option" else name.upper()
+            raise StepprofError(f"{told} with {option}", f"{option} without it", f"leave {told} out")
+
+
+@contextlib.contextmanager
+def saying_what_is_left(partial: Path, command: str) -> Iterator[None]:
+    """Where a run ends before its end, name the file with what was measured so far, and how to go on."""
+    try:
+        yield
+    except BaseException:
+        if partial.exists():
+            notice(f"measured so far: {shown(partial)}")
+            notice(f"go on with: {command}")
+        raise
 
 
 @contextlib.contextmanager
@@ -486,18 +584,18 @@ def showing_first(show: Callable[[], None]) -> Iterator[None]:
         show()
 
 
-def show_verdict(validation: Validation, asked: Scenario, *, as_json: bool, plain: bool) -> None:
+def show_verdict(validation: Validation, *, as_json: bool, plain: bool) -> None:
     """Print a validation."""
     if as_json:
         print_json(validation)
         return
     from stepprof_lab.report.text import show_validation
 
-    show_validation(validation, results(), scenario=asked, plain=plain)
+    show_validation(validation, results(), plain=plain)
 
 
 @stepprof.command(short_help="Show what a trace gives away, and write a copy without it.")
-@click.argument("trace", type=PATH)
+@click.argument("traces", type=PATH, nargs=-1, required=True, metavar="TRACE")
 @click.option("--out", type=PATH, metavar="FILE", help="The copy (default: <trace>.shared.json.gz beside the trace).")
 @click.option("--yes", is_flag=True, help="Ask nothing; what cannot be judged is taken out.")
 @click.option(
@@ -509,7 +607,7 @@ def show_verdict(validation: Validation, asked: Scenario, *, as_json: bool, plai
 @click.option("--drop", multiple=True, type=click.Choice(["shapes", "stacks"]), help="Take these out as well.")
 @usual(json=True)
 def share(
-    trace: Path,
+    traces: tuple[Path, ...],
     out: Path | None,
     yes: bool,
     keep: tuple[str, ...],
@@ -527,6 +625,8 @@ def share(
     from stepprof_lab.report.text import show
     from stepprof_lab.trace.redact import Choices
 
+    demand(len(traces) == 1, f"{len(traces)} traces to share", "one at a time (the copies of ranks go together again)")
+    (trace,) = traces
     fresh("copy", out)
     choices = Choices(drop=frozenset(drop))
     reviewed = sharing.review(trace, choices, keep)
@@ -629,9 +729,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return StepprofError.exit_code
     except click.ClickException as error:
         return report_error(explain(error))
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         notice("stepprof: interrupted; nothing half-written was left")
-        return INTERRUPTED
+        # click puts its own error around either of the two.
+        return TERMINATED if isinstance(error.__cause__, Terminated) else INTERRUPTED
     except BrokenPipeError:
         # The reader of a pipe went away (| head): nobody is left to tell.
         silence_stdout()

@@ -44,6 +44,7 @@ class Recorder(Protocol):
 
 
 _recorder: Recorder | None = None
+_only: str | None = None
 
 _OpenRegions: TypeAlias = "dict[int, list[tuple[Recorder | None, object]]]"
 """For each thread, the regions of one label object that are open: who listens, and its token; the newest last."""
@@ -51,11 +52,16 @@ _OpenRegions: TypeAlias = "dict[int, list[tuple[Recorder | None, object]]]"
 _opening = threading.Lock()
 
 
-def set_recorder(recorder: Recorder | None) -> Recorder | None:
-    """Let a recorder listen to labels from now on (None: nobody does); returns the one before it."""
-    global _recorder  # noqa: PLW0603 - the one switch that every label tests
+def set_recorder(recorder: Recorder | None, only: str | None = None) -> Recorder | None:
+    """Let a recorder listen from now on; returns the one before it.
+
+    Args:
+        recorder: told of each region; None: nobody listens.
+        only: it listens to labels of this name alone, and the others stay as cheap as without it.
+    """
+    global _recorder, _only  # the one switch that every label tests, and what belongs to it
     before = _recorder
-    _recorder = recorder
+    _recorder, _only = recorder, only
     return before
 
 
@@ -91,6 +97,10 @@ class label:  # noqa: N801 - reads as a word of the language: with label("read_b
             self._end(self._open)
 
     def _begin(self, recorder: Recorder | None) -> None:
+        if _only is not None and self.name != _only:
+            recorder = None
+            if self._open is None:
+                return
         # One object may be open several times: inside itself, and in several threads.
         token = None if recorder is None else recorder.enter(self.name, self.role)
         with _opening:
@@ -123,11 +133,14 @@ class Step:
         state: what the step changes or starts from, by name: model, optimizer, scheduler, scaler, anything with
             ``state_dict()``. Validation restores and compares it.
         samples: samples that one step processes, for the unit ``samples/s``; None where that has no meaning.
+        metrics: quality metrics by name (``{"accuracy": accuracy}``): functions without arguments that return a number
+            for the state as it is, and change nothing. Validation compares them after the steps, outside the timing.
     """
 
     run: Callable[[], Any]
     state: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     samples: int | None = None
+    metrics: Mapping[str, Callable[[], float]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a number of samples that no rate can be made of."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,6 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from rich.console import Console
 
@@ -78,3 +81,31 @@ def shown(path: Path) -> Path:
         return path.relative_to(Path.cwd())
     except ValueError:
         return path
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what a scheduler sends before it kills."""
+
+
+@contextlib.contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """Let SIGTERM end the work as Ctrl-C does, so that what was done can be kept; in this process alone.
+
+    A loader's workers are copies of this process, and have to end without a word.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    own = os.getpid()
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the next one ends it at once
+        if os.getpid() != own:
+            os.kill(os.getpid(), number)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from stepprof_lab.scenario import Outputs
-from stepprof_lab.validate import outputs, start
+from stepprof_lab.validate import fingerprint, outputs, quality, start
 from stepprof_lab.validate.arms import USUAL_PREFETCH, LoaderSeen, RunningArm
 from stepprof_lab.validate.beginning import NotComparable, Start, same_start
 from stepprof_lab.validate.bench import OUTPUTS_RUN, REHEARSAL, Bench
@@ -15,7 +17,13 @@ from stepprof_lab.validate.ending import End, refuse_stored, stored_after_search
 from stepprof_lab.validate.model import ArmName
 from stepprof_lab.validate.outputs import Comparison
 from stepprof_lab.validate.plan import OVERSHOOT, Cost, drained_steps, too_long, window_of
-from stepprof_lab.validate.statistics import is_steady
+from stepprof_lab.validate.spans import Names, listening
+from stepprof_lab.validate.start import RandomStates
+from stepprof_lab.validate.steady import is_settled
+from stepprof_lab.validate.timed_outputs import Reading
+
+OUTPUT_STEPS = 5
+"""Steps of each arm whose outputs are compared, unless the caller says otherwise."""
 
 FEWEST_TIMED = 9
 """Steps of an arm in a replicate that even the smallest plan takes."""
@@ -37,6 +45,10 @@ class Answers:
     loaders: dict[ArmName, list[LoaderSeen]]
     ends: list[Comparison] = dataclasses.field(default_factory=list)
     """How the arms compared after the timed steps of each replicate."""
+    learns: bool = True
+    """Whether the state of an arm is another one after some steps."""
+    reading: Reading = dataclasses.field(default_factory=Reading)
+    """How long it takes to read what timed steps returned."""
     remarks: dict[str, str] = dataclasses.field(default_factory=dict)
     """What could not be judged and has to be told, one sentence for each kind."""
 
@@ -52,10 +64,13 @@ class _Answered:
     start: Start
     returned: list[dict[str, Any]]
     end_state: dict[str, Any]
+    metrics: dict[str, float]
+    random: RandomStates
     not_compared: list[str]
     build_s: float
     step_ms: float
     end_s: float
+    learns: bool
     stored: bool
     loaders: list[LoaderSeen]
 
@@ -86,23 +101,31 @@ def compare_answers(bench: Bench, steps: int) -> Answers:
         "largest_absolute_difference": outputs.finite(whole.absolute),
         "largest_relative_difference": outputs.finite(whole.relative),
     }
+    if before.metrics or after.metrics:
+        found["metrics"] = quality.compared(before.metrics, after.metrics, bench.scenario.outputs, steps)
+    quality.demand_known(bench.scenario.outputs, [*before.metrics, *after.metrics])
+    drawn = before.random.differing(after.random)
     for number, one in enumerate(returned, start=1):
-        _demand(one, f"in step {number} the returned value", bench.scenario.outputs, found)
-    _demand(state, f"after {steps} steps the state", bench.scenario.outputs, found)
+        _demand(one, f"in step {number} the returned value", bench.scenario.outputs, found, drawn)
+    _demand(state, f"after {steps} steps the state", bench.scenario.outputs, found, drawn)
     if not whole.agrees:
         raise NotComparable(
             "there is nothing to compare: the steps return nothing and have no state; "
             "return the loss or the output from the step, and give Step(..., state={...})",
             found,
         )
+    quality.demand_equal(found.get("metrics", {}), found)
     answers = Answers(
         outputs=found,
         bitwise=whole.agreement == "bitwise",
         samples=before.start.samples,
         costs={"before": _cost(bench, "before", before), "after": _cost(bench, "after", after)},
         loaders={"before": before.loaders, "after": after.loaders},
+        learns=before.learns or after.learns or not before.start.fingerprint,
     )
     refuse_stored(before.stored, after.stored, answers)
+    if drawn:
+        answers.remark("random", f"the answers are the same so far{_drawn(drawn)}")
     return answers
 
 
@@ -123,16 +146,46 @@ def _answer(bench: Bench, name: ArmName, steps: int, other: _Answered | None) ->
     build_s = bench.clock() - begin
     if other is not None:
         same_start(other.start, started)
-    returned, times = _steps_of(bench, arm, steps)
+    with _labels_heard(bench, name):
+        returned, times = _steps_of(bench, arm, steps)
+    bench.profilers.refuse(f"a step of arm {arm.name}, in {arm.where}")
+    random = arm.random_states
     end_state, not_compared = start.held_state(arm.step.state), start.not_comparable(arm.step.state)
+    with arm.turn():
+        metrics = arm.quality()
     loaders = bench.loaders[mark:]
     step_ms = _pilot(bench, arm, times, loaders)
     begin = bench.clock()
-    end = End.of(arm, started, tolerant=outputs.tolerates(bench.scenario.outputs))
+    end = End.of(arm, started, tolerant=outputs.tolerates(bench.scenario.outputs), clock=bench.clock)
     end_s = bench.clock() - begin
     stored = end.stored or (not end.learns and stored_after_search(arm, SEARCHED_SHARE * bench.budget_s, bench.clock))
     bench.drop(arm)
-    return _Answered(started, returned, end_state, not_compared, build_s, step_ms, end_s, stored, loaders)
+    return _Answered(
+        start=started,
+        returned=returned,
+        end_state=end_state,
+        metrics=metrics,
+        random=random,
+        not_compared=not_compared,
+        build_s=build_s,
+        step_ms=step_ms,
+        end_s=end_s,
+        learns=end.learns,
+        stored=stored,
+        loaders=loaders,
+    )
+
+
+@contextlib.contextmanager
+def _labels_heard(bench: Bench, name: ArmName) -> Iterator[None]:
+    """Learn the names of an arm's labels, where one of them is asked about; none of these steps is timed for good."""
+    if bench.region is None:
+        yield
+        return
+    names = Names()
+    with listening(names, None):
+        yield
+    bench.heard[name] = names.heard
 
 
 def _cost(bench: Bench, name: ArmName, seen: _Answered) -> Cost:
@@ -160,7 +213,6 @@ def _steps_of(bench: Bench, arm: RunningArm, steps: int) -> tuple[list[dict[str,
             bench.progress(f"outputs of {arm.name}", len(times), steps)
             if len(times) > 1:
                 _refuse_long(bench, FEWEST_TIMED * min(times) / 1e3)
-    bench.profilers.refuse(f"a step of arm {arm.name}, in {arm.where}")
     return returned, times
 
 
@@ -176,7 +228,7 @@ def _pilot(bench: Bench, arm: RunningArm, times: list[float], loaders: list[Load
         window, seen = window_of(min(times[1:])), []
         for _ in range(MOST_PILOT_WINDOWS):
             seen += bench.start_up(arm, window)
-            if is_steady(seen, window) or sum(seen) > 50 * bench.budget_s:  # ms: 5 % of the budget
+            if is_settled(seen, window) or sum(seen) > 50 * bench.budget_s:  # ms: 5 % of the budget
                 break
         seen = seen[-window:]
     return sum(seen) / len(seen)
@@ -211,6 +263,7 @@ def _report(before: _Answered, after: _Answered, steps: int, allowed: Outputs) -
         "relative_tolerance": allowed.relative_tolerance,
         "absolute_tolerance": allowed.absolute_tolerance,
         "tolerance_reason": allowed.reason,
+        "fingerprint": fingerprint.of_arm(before.returned, before.end_state),
     }
     if compared == ["state"]:
         found["note"] = "the steps return nothing that can be compared: the states alone were compared"
@@ -221,8 +274,16 @@ def _report(before: _Answered, after: _Answered, steps: int, allowed: Outputs) -
     return found
 
 
-def _demand(one: Comparison, what: str, allowed: Outputs, found: dict[str, Any]) -> None:
-    """Raise `NotComparable` for a comparison that shows a difference or NaN."""
+def _demand(one: Comparison, what: str, allowed: Outputs, found: dict[str, Any], drawn: list[str]) -> None:
+    """Raise `NotComparable` for a comparison that shows a difference or NaN.
+
+    Args:
+        one: the comparison.
+        what: what was compared, in words.
+        allowed: the scenario's tolerance.
+        found: what is known of the outputs; the place of the difference is added.
+        drawn: generators from which the arms drew differently.
+    """
     if one.agrees or one.agreement == "nothing to compare":
         return
     place = f"{what} ({one.where})" if one.where else what
@@ -234,7 +295,19 @@ def _demand(one: Comparison, what: str, allowed: Outputs, found: dict[str, Any])
         size = f"; largest difference {one.absolute:.3g}"
         size += f", {one.relative:.3g} of before's value" if one.relative is not None else ""
     raise NotComparable(
-        f"the arms do not give the same answer: {place}: {one.why}{size}; allowed is {_allowed(allowed)}", found
+        f"the arms do not give the same answer: {place}: {one.why}{size}; allowed is {_allowed(allowed)}"
+        f"{_drawn(drawn)}",
+        found,
+    )
+
+
+def _drawn(generators: list[str]) -> str:
+    """That one arm drew random numbers that the other did not, or seeded; nothing where both stand at one place."""
+    if not generators:
+        return ""
+    return (
+        f"; the arms do not draw the same random numbers ({', '.join(generators)}): look for dropout, shuffling or a "
+        "seed that is set in one of them alone"
     )
 
 

@@ -26,7 +26,7 @@ class NotComparable(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """What an arm starts from; its tensors are held, and nothing else of it."""
+    """What an arm starts from; the memory of its tensors and arrays is held, and nothing else of it."""
 
     fingerprint: dict[str, str]
     samples: int | None
@@ -39,21 +39,24 @@ class Start:
 
 
 def same_start(before: Start, after: Start) -> None:
-    """Raise `NotComparable` unless both start from equal values in memory of their own, with equal samples."""
+    """Raise `NotComparable` unless both start from equal values in memory of their own, with equal samples.
+
+    Shared memory comes first: where the one that ran first has changed it, the values differ too.
+    """
     if before.samples != after.samples:
         raise NotComparable(
             f"the arms do not do the same work: a step of before processes {_count(before.samples)}, "
             f"a step of after {_count(after.samples)}"
         )
-    if names := start.differing(before.fingerprint, after.fingerprint):
-        told = start.difference_in_words(names, before.fingerprint, after.fingerprint)
-        advice = start.advice_on(names, before.fingerprint, after.fingerprint)
-        raise NotComparable(f"the arms do not start from the same state: {told}; {advice}")
     if names := start.shared_names(before.tensors, after.tensors):
         raise NotComparable(
             f"the arms share their state ({', '.join(names[:3])}): a step of one changes the other; "
             "make model and optimizer inside build"
         )
+    if names := start.differing(before.fingerprint, after.fingerprint):
+        told = start.difference_in_words(names, before.fingerprint, after.fingerprint)
+        advice = start.advice_on(names, before.fingerprint, after.fingerprint)
+        raise NotComparable(f"the arms do not start from the same state: {told}; {advice}")
 
 
 def _count(samples: int | None) -> str:

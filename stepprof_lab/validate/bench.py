@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from stepprof_lab.validate.model import ArmName, Block, WarmUp
 from stepprof_lab.validate.noise import Meter
 from stepprof_lab.validate.plan import Terms
 from stepprof_lab.validate.surroundings import Surroundings
-from stepprof_lab.validate.timing import DIGITS, TimedDevice, time_block, time_start_up
+from stepprof_lab.validate.timed_outputs import Answered
+from stepprof_lab.validate.timing import DIGITS, TimedDevice, Way, time_block, time_start_up
 from stepprof_lab.validate.watchers import ProfilersSeen
 
 ARMS: tuple[ArmName, ArmName] = ("before", "after")
@@ -63,6 +64,20 @@ class Bench:
     began_s: float = 0.0
     planned_s: float = 0.0
     """Seconds from the beginning until the plan was made."""
+    timed_s: float = 0.0
+    """Seconds that a whole run of the plan takes, as seen; 0 where none was timed in this session."""
+    offset_s: float = 0.0
+    """Seconds from the beginning of a run to that of this session, where it was resumed."""
+    done: int = 0
+    """Replicates that are whole."""
+    on_replicate: Callable[[], None] = lambda: None
+    """Called when one more is, before anything else is timed."""
+    region: str | None = None
+    """The label that is asked about beside the whole step."""
+    heard: dict[ArmName, list[str]] = dataclasses.field(default_factory=dict)
+    """The labels of each arm, where one is asked about."""
+    label: str | None = None
+    """The label whose regions this bench times instead of whole steps."""
 
     def __post_init__(self) -> None:
         self.began_s = self.clock()
@@ -70,11 +85,13 @@ class Bench:
     @property
     def terms(self) -> Terms:
         """What a plan that is made now has to keep to."""
+        runs = 1 if self.region is None else 2
         return Terms(
             seed=self.scenario.seed,
             replicates=self.replicates,
-            left_s=self.budget_s - (self.clock() - self.began_s),
+            left_s=(self.budget_s - (self.clock() - self.began_s)) / runs,
             budget_s=self.budget_s,
+            runs=runs,
         )
 
     def fresh(self, name: ArmName, replicate: int) -> RunningArm:
@@ -104,7 +121,7 @@ class Bench:
 
     def start_up(self, arm: RunningArm, steps: int) -> list[float]:
         """Run steps that count for the start-up alone; their times in ms."""
-        found = time_start_up(arm, steps, device=self.device, clock=self.clock)
+        found = time_start_up(arm, steps, device=self.device, clock=self.clock, label=self.label)
         self.profilers.refuse(f"a step of arm {arm.name}, in {arm.where}")
         return found
 
@@ -120,10 +137,16 @@ class Bench:
             )
         )
 
-    def measure(self, arm: RunningArm, steps: int, *, replicate: int, pair: int, host_clock: bool) -> Block:
-        """Time one block and keep it."""
-        started = self.clock() - self.began_s
-        timed = time_block(arm, steps, device=self.device, clock=self.clock, meter=self.meter, host_clock=host_clock)
+    @property
+    def times_requests(self) -> bool:
+        """Whether the time until each request is answered is asked for, and not how many of them a second has."""
+        return self.scenario.unit == "ms/request"
+
+    def measure(self, arm: RunningArm, steps: int, *, replicate: int, pair: int, host_clock: bool) -> Answered:
+        """Time one block and keep it; gives it with what its last step returned."""
+        started = self.clock() - self.began_s + self.offset_s
+        way = Way(host_clock=host_clock, wait_each=self.times_requests, label=self.label)
+        timed = time_block(arm, steps, device=self.device, clock=self.clock, meter=self.meter, way=way)
         block = Block(
             replicate=replicate,
             pair=pair,
@@ -137,14 +160,27 @@ class Bench:
             involuntary_switches=timed.involuntary_switches,
             cpu_pressure_us=timed.cpu_pressure_us,
             started_s=round(started, DIGITS),
+            compilations=timed.compilations,
+            label=timed.label,
         )
         self.blocks.append(block)
         self.profilers.refuse(f"a step of arm {arm.name}, in {arm.where}")
-        return block
+        return Answered(block, arm.done, timed.answer, timed.read_ms)
+
+    def replicate_done(self) -> None:
+        """One more replicate is whole."""
+        self.done += 1
+        self.on_replicate()
 
     def start_up_report(self) -> dict[str, Any]:
         """What the start-up of each arm took, as medians over the replicates."""
-        return {name: _report(own) for name in ARMS if (own := [one for one in self.warm_ups if one.arm == name])}
+        found: dict[str, Any] = {
+            name: _report(own) for name in ARMS if (own := [one for one in self.warm_ups if one.arm == name])
+        }
+        if self.scenario.kind == "inference":
+            for one in found.values():
+                one["load_ms"] = one["build_ms"]  # a service loads its model there, before the first request
+        return found
 
 
 def _report(found: list[WarmUp]) -> dict[str, Any]:

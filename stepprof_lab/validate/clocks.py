@@ -21,8 +21,12 @@ Ratio = tuple[float, tuple[float, float]]
 
 
 def by_host(blocks: Sequence[Block]) -> list[Block] | None:
-    """The same blocks by the host's clock; None where each step was timed by it anyway, or it was not kept."""
-    if any(block.per_step or block.wall_ms is None or not block.steps for block in blocks):
+    """The same blocks by the host's clock; None where there is no such view of them.
+
+    That is where each step was timed by it anyway, it was not kept, or a block has more in it than the label of which
+    it was timed.
+    """
+    if any(one.per_step or one.wall_ms is None or not one.steps or one.label is not None for one in blocks):
         return None
     return [msgspec.structs.replace(one, steps_ms=[(one.wall_ms or 0.0) / (one.steps or 1)]) for one in blocks]
 

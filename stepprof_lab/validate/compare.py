@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,16 +14,20 @@ import msgspec
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.progress import Progress, silent
 from stepprof_lab.scenario import Scenario
-from stepprof_lab.validate import noise
-from stepprof_lab.validate.agreement import Answers, compare_answers, workers_of
-from stepprof_lab.validate.arms import Build, Clock, loaders_watched
+from stepprof_lab.validate import identity, noise, requests, resume
+from stepprof_lab.validate import region as region_run
+from stepprof_lab.validate.agreement import OUTPUT_STEPS, Answers, compare_answers, workers_of
+from stepprof_lab.validate.arms import Build, Clock, loaders_watched, old_objects_set_aside
 from stepprof_lab.validate.beginning import NotComparable
 from stepprof_lab.validate.bench import ARMS, Bench
+from stepprof_lab.validate.calibrate import below_spread, calibrate
 from stepprof_lab.validate.designs import carry_out, make_plan
-from stepprof_lab.validate.model import ArmName, Validation
+from stepprof_lab.validate.lost import WatchedDevice, first_failure_told
+from stepprof_lab.validate.model import ArmName, Requests, Validation
 from stepprof_lab.validate.noise import Meter
 from stepprof_lab.validate.plan import PairsPlan, WholePlan
 from stepprof_lab.validate.rehearsal import rehearse
+from stepprof_lab.validate.resume import Asked, Keeper, Options
 from stepprof_lab.validate.settings import Settings
 from stepprof_lab.validate.start import random_states_kept
 from stepprof_lab.validate.statistics import DECIDES, PAIRS, WHOLE_ARMS, arm_of, blocks_that_count, verdict_from
@@ -36,9 +41,6 @@ LATE = 1.02
 TOO_GOOD = 0.1
 """Below this ratio the reader is asked to look once more."""
 
-OUTPUT_STEPS = 5
-"""Steps of each arm whose outputs are compared, unless the caller says otherwise."""
-
 
 def compare(
     before: Build | str,
@@ -50,6 +52,10 @@ def compare(
     budget_s: float = 60.0,
     margin: float = 0.01,
     output_steps: int = OUTPUT_STEPS,
+    region: str | None = None,
+    calibrate_s: float | None = None,
+    partial: Path | None = None,
+    resumed: Path | None = None,
     progress: Progress = silent,
     clock: Clock = time.perf_counter,
     meter: Meter | None = None,
@@ -76,6 +82,11 @@ def compare(
         budget_s: how long all of it may take, in seconds; fixes the plan before the timing.
         margin: differences smaller than this share are not called differences.
         output_steps: steps of each arm whose outputs are compared, at least 2.
+        region: the name of a label that is timed by itself as well, in a run of its own with the same plan; each of the
+            two runs gets half of the time.
+        calibrate_s: for how many seconds more arm before is run against itself; None: not at all.
+        partial: where what was measured so far is kept while it runs; None keeps nothing. It stays there at the end.
+        resumed: such a file, to go on with where it stopped; it is kept up to date in place of ``partial``.
         progress: told how far it is.
         clock: the host's clock in seconds.
         meter: reads what disturbs the run.
@@ -88,13 +99,29 @@ def compare(
             active profiler.
         NotAvailable: the device is not there.
     """
-    _check_arguments(replicates, budget_s, margin, output_steps)
+    _check_arguments(replicates, budget_s, margin, output_steps, calibrate_s)
     _refuse_many_processes()
     refuse_watchers("before the comparison")
-    chosen = _device(device)
+    chosen = WatchedDevice(_device(device))
+    asked = Asked(
+        scenario=scenario,
+        arms={"before": identity.arm_from(before), "after": identity.arm_from(after)},
+        environment=identity.where(chosen),
+        options=Options(
+            replicates=replicates,
+            budget_s=budget_s,
+            margin=margin,
+            output_steps=output_steps,
+            region=region,
+            calibrate_s=calibrate_s,
+        ),
+    )
+    keeper = Keeper(asked, resumed or partial, resume.load(resumed) if resumed else None)
     builds, loaded = _builds(before, after)
     around = Surroundings(*builds.values(), notes=loaded)
     with (
+        first_failure_told(),
+        old_objects_set_aside(),
         random_states_kept(chosen.torch_device),
         around.kept(),
         loaders_watched() as loaders,
@@ -112,23 +139,27 @@ def compare(
             profilers=profilers,
             replicates=replicates,
             budget_s=budget_s,
+            region=region,
         )
-        return _compare(bench, margin, output_steps)
+        with keeper.kept_on_failure(bench):
+            return _compare(bench, keeper, margin, output_steps, calibrate_s)
 
 
-def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
+def _compare(bench: Bench, keeper: Keeper, margin: float, output_steps: int, calibrate_s: float | None) -> Validation:
     load, plan, answers = bench.meter.load(), None, None
+    keeper.take_up(bench)
     rehearsed = rehearse(bench)
     try:
         answers = compare_answers(bench, output_steps)
-        plan = make_plan(bench, answers)
+        region_run.demand_label(bench)
+        plan = keeper.plan(answers) or make_plan(bench, answers)
         bench.planned_s = bench.clock() - bench.began_s
-        compiled = bench.meter.compilations()
+        keeper.begin(bench, plan, answers)
         carry_out(bench, plan, answers)
     except NotComparable as error:
         planned = _plan_report(bench, plan, answers) if plan and answers else {}
         told = bench.around.reasons()
-        return _not_comparable(error, answers, told, _recorded(bench, margin, rehearsed, planned))
+        return _not_comparable(error, answers, told, _recorded(bench, keeper, margin, rehearsed, planned))
     bench.profilers.refuse("after the comparison")
     design = plan.design
     conclusion = verdict_from(bench.blocks, design, margin)
@@ -139,9 +170,12 @@ def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
         bench.meter,
         on_gpu=bench.device.is_gpu,
         load_at_start=load,
-        compilations=_compiled_since(compiled, bench.meter),
     )
-    recorded = _recorded(bench, margin, rehearsed, _plan_report(bench, plan, answers))
+    recorded = _recorded(bench, keeper, margin, rehearsed, _plan_report(bench, plan, answers))
+    regional = None if bench.region is None else region_run.measure(bench, plan, answers, margin, conclusion)
+    calibrated = None
+    if calibrate_s is not None:
+        calibrated = calibrate(bench, plan, answers, keeper, margin=margin, budget_s=calibrate_s)
     unstable = disturbed.pop("sentences")
     return Validation(
         verdict=conclusion.verdict,
@@ -154,6 +188,8 @@ def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
         arms=[arm_of(counted, name, answers.samples) for name in ARMS],
         reasons=[
             *conclusion.reasons,
+            *(regional.reasons[:1] if regional else []),
+            *(below_spread(conclusion.ratio, calibrated) if calibrated else []),
             *answers.remarks.values(),
             *bench.around.reasons(),
             *_remarks(bench, answers, recorded["startup"], design),
@@ -162,6 +198,9 @@ def _compare(bench: Bench, margin: float, output_steps: int) -> Validation:
             *unstable,
         ],
         noise=disturbed,
+        requests=_requests(bench, answers),
+        region=regional,
+        calibration=calibrated,
         **recorded,
     )
 
@@ -179,7 +218,9 @@ def _not_comparable(
     )
 
 
-def _recorded(bench: Bench, margin: float, rehearsed: dict[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
+def _recorded(
+    bench: Bench, keeper: Keeper, margin: float, rehearsed: dict[str, Any], plan: dict[str, Any]
+) -> dict[str, Any]:
     """What every verdict carries."""
     return {
         "design": WHOLE_ARMS if bench.scenario.boundary.read else PAIRS,
@@ -194,6 +235,10 @@ def _recorded(bench: Bench, margin: float, rehearsed: dict[str, Any], plan: dict
         "plan": plan,
         "warm_up": bench.warm_ups,
         "blocks": bench.blocks,
+        "scenario": bench.scenario,
+        "made_from": keeper.asked.arms,
+        "environment": keeper.asked.environment,
+        "sessions": keeper.sessions,
     }
 
 
@@ -203,7 +248,7 @@ def _remarks(bench: Bench, answers: Answers, start_up: dict[str, Any], design: s
     if design == PAIRS:
         told += [
             f"arm {name} was not steady after its warm-up in {start_up[name]['not_steady']} of "
-            f"{bench.replicates} replicates (cap reached): its times may still fall"
+            f"{bench.replicates} replicates: its times may still fall"
             for name in ARMS
             if start_up[name]["not_steady"]
         ]
@@ -219,6 +264,13 @@ def _remarks(bench: Bench, answers: Answers, start_up: dict[str, Any], design: s
             "batches came one by one"
         )
     return told
+
+
+def _requests(bench: Bench, answers: Answers) -> list[Requests]:
+    """Latency and throughput, where a step is a request."""
+    if bench.scenario.kind != "inference":
+        return []
+    return [requests.of_arm(bench.blocks, name, answers.samples) for name in ARMS]
 
 
 def _too_good(ratio: float) -> list[str]:
@@ -260,11 +312,6 @@ def _plan_report(bench: Bench, plan: PairsPlan | WholePlan, answers: Answers) ->
     }
 
 
-def _compiled_since(before: int | None, meter: Meter) -> int | None:
-    now = meter.compilations()
-    return None if now is None else now - (before or 0)
-
-
 def _builds(before: Build | str, after: Build | str) -> tuple[dict[ArmName, Build], list[str]]:
     """The builders of both arms, and what loading their files switched in the process."""
     builds: dict[ArmName, Build] = {}
@@ -293,10 +340,18 @@ def _device(asked: str | TimedDevice) -> TimedDevice:
     return devices.choose(asked)
 
 
-def _check_arguments(replicates: int, budget_s: float, margin: float, output_steps: int) -> None:
+def _check_arguments(
+    replicates: int, budget_s: float, margin: float, output_steps: int, calibrate_s: float | None
+) -> None:
     for name, value, right, expected in (
         ("replicates", replicates, replicates >= 2, "at least 2, because an interval needs a spread"),
         ("budget_s", budget_s, 0 < budget_s < math.inf, "a number of seconds above 0"),
+        (
+            "calibrate_s",
+            calibrate_s,
+            calibrate_s is None or 0 < calibrate_s < math.inf,
+            "a number of seconds above 0, or None",
+        ),
         ("margin", margin, 0 <= margin < 1, "a share from 0 to below 1 (0.01 is 1 %)"),
         ("output_steps", output_steps, output_steps >= 2, "at least 2, because an update shows in the second step"),
     ):

@@ -27,7 +27,8 @@ from stepprof_lab.validate.plan import (
     plan_pairs,
     plan_whole_arms,
 )
-from stepprof_lab.validate.statistics import is_steady, steady_after
+from stepprof_lab.validate.steady import find, is_settled
+from stepprof_lab.validate.timed_outputs import TimedOutputs
 
 
 def make_plan(bench: Bench, answers: Answers) -> PairsPlan | WholePlan:
@@ -45,19 +46,22 @@ def make_plan(bench: Bench, answers: Answers) -> PairsPlan | WholePlan:
 
 
 def carry_out(bench: Bench, plan: PairsPlan | WholePlan, answers: Answers) -> None:
-    """Measure every replicate of the plan; the blocks and start-ups are kept in ``bench``.
+    """Measure every replicate of the plan that is not done; the blocks and start-ups are kept in ``bench``.
 
     Raises:
         NotComparable: a replicate's arms do not start or do not end in the same state.
         StepprofError: an arm raised, or its loader ended.
     """
-    for replicate in range(bench.replicates):
+    begin, first = bench.clock(), bench.done
+    for replicate in range(first, bench.replicates):
         bench.progress("timing", replicate, bench.replicates)
         if isinstance(plan, PairsPlan):
             _pairs(bench, plan, replicate, answers)
         else:
             _whole_arms(bench, plan, replicate, answers)
         refuse_leaks(bench)
+        bench.replicate_done()
+        bench.timed_s = (bench.clock() - begin) / (bench.done - first) * bench.replicates
     bench.progress("timing", bench.replicates, bench.replicates)
 
 
@@ -68,11 +72,13 @@ def _pairs(bench: Bench, plan: PairsPlan, replicate: int, answers: Answers) -> N
     starts = {name: Start.of(arm) for name, arm in arms.items()}
     same_start(starts["before"], starts["after"])
     _warm_up(bench, plan, replicate, arms)
+    timed = TimedOutputs(answers, bench.scenario.outputs)
     for number, pair in enumerate(plan.pairs[replicate]):
         for name in _from(pair.first):
-            bench.measure(arms[name], pair.steps, replicate=replicate, pair=number, host_clock=False)
-    ends = {name: End.of(arms[name], starts[name], tolerant=not answers.bitwise) for name in ARMS}
+            timed.note(bench.measure(arms[name], pair.steps, replicate=replicate, pair=number, host_clock=False))
+    ends = {name: End.of(arms[name], starts[name], tolerant=not answers.bitwise, clock=bench.clock) for name in ARMS}
     same_end(ends["before"], ends["after"], answers, bench.scenario.outputs)
+    timed.demand_same({name: end.look_ms for name, end in ends.items()})
     starts.clear()  # it holds the arms' memory
     bench.drop(*built)
 
@@ -83,15 +89,16 @@ def _warm_up(bench: Bench, plan: PairsPlan, replicate: int, arms: dict[ArmName, 
     for _ in range(plan.most_windows):
         for name, arm in arms.items():
             times[name] += bench.start_up(arm, plan.window)
-        if all(is_steady(one, plan.window) for one in times.values()):
+        if all(is_settled(one, plan.window) for one in times.values()):
             break
     for name, arm in arms.items():
-        bench.note_warm_up(arm, replicate, times[name], steady_after(times[name], plan.window))
+        bench.note_warm_up(arm, replicate, times[name], find(times[name], plan.window).after)
 
 
 def _whole_arms(bench: Bench, plan: WholePlan, replicate: int, answers: Answers) -> None:
     starts: dict[ArmName, Start] = {}
     ends: dict[ArmName, End] = {}
+    timed = TimedOutputs(answers, bench.scenario.outputs)
     for name in _from(plan.first[replicate]):
         arm = bench.fresh(name, replicate)
         seen = Start.of(arm)
@@ -99,16 +106,19 @@ def _whole_arms(bench: Bench, plan: WholePlan, replicate: int, answers: Answers)
         if len(starts) == len(ARMS):
             same_start(starts["before"], starts["after"])
         times = bench.start_up(arm, plan.drained)
-        block = bench.measure(arm, plan.steps, replicate=replicate, pair=0, host_clock=True)
+        answered = bench.measure(arm, plan.steps, replicate=replicate, pair=0, host_clock=True)
+        timed.note(answered)
+        block = answered.block
         # A handful of steps cannot show when an arm is steady: the timed ones that follow help to tell.
         series = times + (block.steps_ms if block.per_step else [])
         window = plan.period * max(1, len(series) // (4 * plan.period))
-        bench.note_warm_up(arm, replicate, times, steady_after(series, window))
-        ends[name] = End.of(arm, seen, tolerant=not answers.bitwise)
+        bench.note_warm_up(arm, replicate, times, find(series, window).after)
+        ends[name] = End.of(arm, seen, tolerant=not answers.bitwise, clock=bench.clock)
         del seen
         bench.drop(arm)
         bench.progress("timing", replicate, bench.replicates)
     same_end(ends["before"], ends["after"], answers, bench.scenario.outputs)
+    timed.demand_same({name: end.look_ms for name, end in ends.items()})
 
 
 def _from(first: ArmName) -> tuple[ArmName, ArmName]:

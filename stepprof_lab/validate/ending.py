@@ -15,7 +15,7 @@ import numpy as np
 
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.scenario import Outputs
-from stepprof_lab.validate import outputs, start, values
+from stepprof_lab.validate import outputs, quality, start, values
 from stepprof_lab.validate.arms import Clock, RunningArm
 from stepprof_lab.validate.beginning import NotComparable, Start
 from stepprof_lab.validate.outputs import Comparison
@@ -50,6 +50,8 @@ class End:
         learns: whether the state is another one than at the start.
         stored: whether it handed out results that it had stored.
         nudged: what it returned after its state was changed a little; None where that was not tried.
+        metrics: the quality metrics that the user names.
+        look_ms: how long the first look at the state took, in ms: work that was left until then shows there.
     """
 
     steps: int
@@ -60,23 +62,35 @@ class End:
     learns: bool
     stored: bool
     nudged: list[dict[str, Any]] | None
+    metrics: dict[str, float]
+    look_ms: float
 
     @classmethod
-    def of(cls, arm: RunningArm, started: Start, *, tolerant: bool) -> End:
+    def of(cls, arm: RunningArm, started: Start, *, tolerant: bool, clock: Clock) -> End:
         """Do the last steps of an instance and look at it; it is spoilt afterwards and must be dropped.
 
         Args:
             arm: the instance.
             started: what it started from.
             tolerant: whether the arms agree within a tolerance only, so that more than equality has to be looked at.
+            clock: the host's clock in seconds.
         """
-        before = start.fingerprint(arm.step.state) if tolerant else {}
+        looks_ms: list[float] = []
+
+        def look() -> dict[str, str]:
+            begin = clock()
+            seen = start.fingerprint(arm.step.state)
+            looks_ms.append((clock() - begin) * 1e3)
+            return seen
+
+        before = look() if tolerant else {}
         with arm.turn():
             returned = [outputs.held_value(arm.noted()) for _ in range(END_STEPS)]
-        after = start.fingerprint(arm.step.state)
+        after = look()
         steps, learns = arm.done, after != started.fingerprint
         state = start.held_state(arm.step.state) if tolerant else {}
         with arm.turn():
+            metrics = arm.quality()
             nudged = None if learns else _after_nudge(arm)  # first: the other arm must be at the same step here
             stored = _gives_stored(arm)
         return cls(
@@ -88,6 +102,8 @@ class End:
             learns=learns,
             stored=stored,
             nudged=nudged,
+            metrics=metrics,
+            look_ms=looks_ms[0],
         )
 
 
@@ -117,7 +133,20 @@ def same_end(before: End, after: End, answers: Answers, allowed: Outputs) -> Non
             )
         _refuse_standstill(before, after)
         _judge_drift(before, after, answers, allowed)
+    _demand_quality(before, after, answers, allowed)
     _note_nudged(before, after, answers, allowed)
+
+
+def _demand_quality(before: End, after: End, answers: Answers, allowed: Outputs) -> None:
+    """The tolerance of a quality metric is stated for the quality, so that it holds after any number of steps."""
+    if not before.metrics and not after.metrics:
+        return
+    found = quality.compared(before.metrics, after.metrics, allowed, before.steps)
+    kept = answers.outputs.get("metrics_after_timed_steps", {})
+    answers.outputs["metrics_after_timed_steps"] = {
+        name: quality.worse(kept.get(name), one) for name, one in found.items()
+    }
+    quality.demand_equal(found, answers.outputs)
 
 
 def refuse_stored(before: bool, after: bool, answers: Answers) -> None:

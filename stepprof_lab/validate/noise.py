@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from stepprof_lab.validate import changes
 from stepprof_lab.validate.model import ArmName, Block
 from stepprof_lab.validate.statistics import PAIRS, drifts, spearman
 
@@ -87,7 +89,6 @@ def report(
     *,
     on_gpu: bool,
     load_at_start: list[float] | None,
-    compilations: int | None,
 ) -> dict[str, Any]:
     """What was seen while blocks were timed, with sentences for what may have made the result unstable.
 
@@ -97,8 +98,8 @@ def report(
         meter: the meter that the blocks were measured with.
         on_gpu: whether the host mostly waits for a device.
         load_at_start: load averages before the first block.
-        compilations: graphs compiled while blocks were timed; None where it was not observed.
     """
+    changed = changes.of(blocks)
     found: dict[str, Any] = {
         "cpu_pressure_share": _pressure_share(blocks),
         "wall_over_cpu": None if on_gpu or design != PAIRS else _wall_over_cpu(blocks),
@@ -107,12 +108,13 @@ def report(
         "load_at_end": meter.load(),
         "processors": meter.processors(),
         "torch_threads": meter.threads(),
-        "compilations_while_timed": compilations,
+        "compilations_while_timed": _total([block.compilations for block in blocks]),
         "drift": {arm: _drift(blocks, arm) for arm in ARMS},
+        "changes": msgspec.to_builtins(changed),
         "slow_blocks": sorted(block.order for arm in ARMS for block in _slow(blocks, arm)),
     }
     found["not_observed"] = {name: why for name, why in _REASONS.items() if found[name] is None}
-    found["sentences"] = [one for one in _sentences(found, design) if one is not None]
+    found["sentences"] = [*_sentences(found, design), *changes.sentences(changed)]
     return found
 
 
@@ -161,13 +163,13 @@ def _slow(blocks: Sequence[Block], arm: ArmName) -> list[Block]:
     return [block for block in own if float(np.mean(block.steps_ms)) > SLOW_BLOCK * usual]
 
 
-def _sentences(found: dict[str, Any], design: str) -> list[str | None]:
-    return [
+def _sentences(found: dict[str, Any], design: str) -> list[str]:
+    told = (
         _contention(found, design),
         _too_many_threads(found["torch_threads"], found["processors"]),
         _drifting([arm for arm in ARMS if found["drift"][arm]["drifts"]]),
-        _compiled(found["compilations_while_timed"]),
-    ]
+    )
+    return [one for one in told if one is not None]
 
 
 def _contention(found: dict[str, Any], design: str) -> str | None:
@@ -199,9 +201,3 @@ def _drifting(arms: list[ArmName]) -> str | None:
         f"{UNSTABLE}: the times of arm {named} drift over the run; "
         "try again with a machine that is warm, and look for other work on it"
     )
-
-
-def _compiled(graphs: int | None) -> str | None:
-    if not graphs:
-        return None
-    return f"{UNSTABLE}: {graphs} graphs were compiled while steps were timed; try batches of one shape"

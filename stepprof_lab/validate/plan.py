@@ -65,6 +65,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds left of the budget."""
     budget_s: float
     """The whole budget."""
+    runs: int = 1
+    """How often the plan is carried out; what is left is for one of them."""
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +210,21 @@ def plan_whole_arms(costs: dict[ArmName, Cost], terms: Terms, *, drained: int, p
     )
 
 
+def drawn_again(plan: PairsPlan | WholePlan, seed: int) -> PairsPlan | WholePlan:
+    """The same plan with every order drawn anew: as many replicates, and the same blocks in another order."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    if isinstance(plan, WholePlan):
+        return msgspec.structs.replace(plan, first=_half_and_half(len(plan.first), chance))
+    lengths = [pair.steps for pairs in plan.pairs for pair in pairs]
+    chance.shuffle(lengths)
+    rest = iter(lengths)
+    return msgspec.structs.replace(
+        plan,
+        built_first=_half_and_half(len(plan.built_first), chance),
+        pairs=[[Pair(first=chance.choice(_ARMS), steps=next(rest)) for _ in pairs] for pairs in plan.pairs],
+    )
+
+
 def _fresh(costs: dict[ArmName, Cost]) -> tuple[float, float]:
     """What a fresh pair costs in seconds: the most and the least that was seen."""
     most = [cost.fresh_s for cost in costs.values()]
@@ -229,7 +246,7 @@ class TooLong(StepprofError):
 
 def too_long(needed_s: float, terms: Terms) -> TooLong:
     """The error for arms whose smallest plan does not fit."""
-    whole = math.ceil(terms.budget_s - terms.left_s + needed_s)
+    whole = math.ceil(terms.budget_s + terms.runs * (needed_s - terms.left_s))
     return TooLong(
         whole,
         f"arms whose comparison takes about {whole} s at the least with {terms.replicates} replicates",

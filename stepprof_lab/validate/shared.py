@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -175,11 +176,12 @@ def _is_ours(name: str) -> bool:
 
 def _lies_below(module: Any, folder: Path) -> bool:
     file, name = getattr(module, "__file__", None), getattr(module, "__name__", "")
-    if not isinstance(file, str) or "site-packages" in file or "dist-packages" in file:
+    # Asked of every module of the process for each instance that is built, so the cheapest question comes first.
+    if not isinstance(file, str) or not file.startswith(f"{folder}{os.sep}"):
         return False
-    if name.partition(".")[0] in sys.stdlib_module_names or _is_ours(name):
+    if "site-packages" in file or "dist-packages" in file:
         return False
-    return folder in Path(file).parents
+    return name.partition(".")[0] not in sys.stdlib_module_names and not _is_ours(name)
 
 
 def _told_of(home: types.ModuleType) -> Iterator[tuple[Name, str]]:

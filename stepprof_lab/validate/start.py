@@ -55,6 +55,19 @@ class RandomStates:
             torch_device=torch_device,
         )
 
+    def differing(self, other: RandomStates) -> list[str]:
+        """The generators that stand at another place in ``other``, by name."""
+        mine, others = (
+            {
+                "Python": one.python,
+                "NumPy": [part.tobytes() if isinstance(part, np.ndarray) else part for part in one.numpy],
+                "torch": _bytes_of(one.torch),
+                f"torch on {self.torch_device}": _bytes_of(one.device),
+            }
+            for one in (self, other)
+        )
+        return [name for name, place in mine.items() if place != others[name]]
+
     def restore(self) -> None:
         """Put the generators back where they stood."""
         random.setstate(self.python)
@@ -148,12 +161,12 @@ def _is_setting(name: str) -> bool:
 
 
 def tensors_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors of a step's state by name: the same memory, without the model or loader that they belong to."""
-    return {name: leaf for name, leaf in _state_leaves(state) if values.is_tensor(leaf)}
+    """Tensors and arrays of a step's state by name: their memory, without the model or loader that they belong to."""
+    return {name: leaf for name, leaf in _state_leaves(state) if values.is_tensor(leaf) or isinstance(leaf, np.ndarray)}
 
 
 def shared_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Names in ``after`` whose tensor lies in the same memory as one of ``before``."""
+    """Names in ``after`` whose tensor or array lies in the same memory as one of ``before``."""
     taken = {place for _, leaf in _state_leaves(before) if (place := _place(leaf)) is not None}
     return [name for name, leaf in _state_leaves(after) if _place(leaf) in taken]
 
@@ -179,6 +192,10 @@ def multiply(state: Mapping[str, Any], factor: float) -> bool:
     return bool(done)
 
 
+def _bytes_of(state: Any) -> bytes | None:
+    return None if state is None else bytes(state.numpy())
+
+
 def _generator_state(torch: Any, torch_device: str) -> Any:
     return torch.get_device_module(torch_device).get_rng_state(torch_device)
 
@@ -190,7 +207,11 @@ def _state_leaves(state: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _place(leaf: Any) -> tuple[str, int] | None:
-    """Device and address of a tensor's memory, where it has any."""
+    """Device and address of the memory of a tensor or array, where it has any."""
+    if isinstance(leaf, np.ndarray):
+        while isinstance(leaf.base, np.ndarray):
+            leaf = leaf.base
+        return ("cpu", leaf.__array_interface__["data"][0]) if leaf.nbytes else None
     if not values.is_tensor(leaf) or str(leaf.layout) != "torch.strided":
         return None
     address = leaf.untyped_storage().data_ptr()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -42,7 +43,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def is_tensor(value: Any) -> bool:
     """Whether the value is a torch tensor that has values."""
-    torch = import_torch()
+    torch = sys.modules.get("torch")  # asked for every leaf of every step; where nobody loaded it there is none
     return torch is not None and isinstance(value, torch.Tensor) and not value.is_meta
 
 

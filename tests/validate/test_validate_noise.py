@@ -49,7 +49,7 @@ class Quiet(Meter):
 
 
 def reported(found: list[Block], *, meter: Meter | None = None, design: str = PAIRS, **more: Any) -> dict[str, Any]:
-    options = {"on_gpu": False, "load_at_start": [0.0, 0.0, 0.0], "compilations": 0} | more
+    options = {"on_gpu": False, "load_at_start": [0.0, 0.0, 0.0]} | more
     return report(found, design, meter or Quiet(), **options)
 
 
@@ -94,7 +94,7 @@ def test_what_was_not_observed_is_no_zero() -> None:
         def load(self) -> None:
             return None
 
-    found = reported(blocks(cpu=None, pressure_us=None), meter=Blind(), load_at_start=None, compilations=None)
+    found = reported(blocks(cpu=None, pressure_us=None), meter=Blind(), load_at_start=None)
     for name in ("cpu_pressure_share", "involuntary_switches", "load_at_start", "torch_threads"):
         assert found[name] is None
         assert found["not_observed"][name]
@@ -124,10 +124,6 @@ def test_a_drift_is_told_and_nothing_is_deleted() -> None:
 
 def test_slow_blocks_are_marked_by_their_order() -> None:
     assert reported(blocks(slow=7))["slow_blocks"] == [7]
-
-
-def test_compiling_while_timed_is_told() -> None:
-    assert "2 graphs were compiled" in reported(blocks(), compilations=2)["sentences"][0]
 
 
 def test_a_system_without_these_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -17,10 +17,8 @@ from stepprof_lab.validate.statistics import (
     WHOLE_ARMS,
     arm_of,
     drifts,
-    is_steady,
     replicate_ratios,
     spearman,
-    steady_after,
     t_cdf,
     t_interval,
     t_quantile,
@@ -248,16 +246,6 @@ def test_replicates_needed_is_the_fewest_that_suffice() -> None:
 
     assert effect(needed) <= 0.01 < effect(needed - 1)
     assert verdict_from(blocks_of(ratios), PAIRS, 0.0).replicates_needed is None
-
-
-def test_steady_is_judged_by_windows_of_steps() -> None:
-    falling = [100.0, 20.0, 12.0, 11.0, *([10.0] * 20)]
-    assert is_steady(falling, 5)
-    assert not is_steady(falling[:8], 4)
-    assert not is_steady([10.0] * 5, 3)
-    assert steady_after(falling, 5) == 2  # from step 3 on, the median of five steps is near 10
-    assert steady_after([10.0] * 10, 5) == 0
-    assert steady_after([10.0] * 5 + [20.0] * 5, 5) is None
 
 
 def test_spearman_ranks_ties_by_their_mean_rank() -> None:

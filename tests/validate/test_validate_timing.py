@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from stepprof_lab.devices import choose
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.labels import Step
 from stepprof_lab.validate.arms import RunningArm
+from stepprof_lab.validate.lost import WatchedDevice
 from stepprof_lab.validate.noise import Meter
-from stepprof_lab.validate.timing import TimedDevice, time_block, time_start_up
+from stepprof_lab.validate.timing import TimedDevice, Way, time_block, time_start_up
 
 
 def running(build: Callable[[str], Step], name: Any = "before") -> RunningArm:
@@ -44,7 +46,7 @@ def test_a_queue_is_timed_to_its_end_and_not_waited_for_in_between(world: Any, m
     device = world.queue_device()
     arm = running(queued(world, device, host_ms=1, device_ms=30))
     device.launch(500)  # what was queued before does not count
-    timed = time_block(arm, 10, device=device, clock=world.clock, meter=meter, host_clock=host_clock)
+    timed = time_block(arm, 10, device=device, clock=world.clock, meter=meter, way=Way(host_clock=host_clock))
     # The first launch waits for 1 ms of host work; after it the device never waits.
     assert timed.steps_ms == pytest.approx([(1 + 300) / 10])
     assert timed.per_step is False
@@ -164,3 +166,8 @@ def test_ctrl_c_is_not_an_error_of_the_arm(world: Any) -> None:
     arm = running(failing_at(2, KeyboardInterrupt()))  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         arm.stamps(3, world.clock)
+
+
+def test_the_practice_device_is_waited_for_like_a_gpu() -> None:
+    assert WatchedDevice(choose("practice")).is_gpu
+    assert not WatchedDevice(choose("cpu")).is_gpu

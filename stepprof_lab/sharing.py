@@ -47,7 +47,7 @@ NOT_KEPT = "not kept in this copy"
 WORKER_NAME = re.compile(r".+_[0-9]+\.[0-9]+(\.pt)?\.trace")
 """What torch's own handler calls a trace: host, process and time."""
 _VERSION = re.compile(
-    r"(?:[a-z]{2,6} )?[0-9]{1,9}(?:\.[0-9]{1,9}){0,3}"  # cuda 12.8, 2.13.0
+    r"(?:[a-z]{2,6} )?[0-9]{1,9}(?:\.[0-9]{1,9}){0,2}"  # cuda 12.8, 2.13.0; four numbers may be an address
     r"(?:\.?(?:rc|a|b|dev|post)[0-9]{0,9})?(?:\+(?:cpu|cu|rocm|xpu)[0-9.]{0,8})?|cpu"
 )
 _VERSIONS = frozenset(("stepprof_lab", "python", "torch", "build", "driver", "dnn_library"))

@@ -57,10 +57,9 @@ def brief(analysis: Analysis, record: Record | None = None) -> str:
     """
     question = analysis.question or "none was recorded with this trace"
     lines = [
-        f"**Step profile** ({_origin(analysis)})",
+        f"**Regime: {words.REGIME_WORDS[analysis.regime]}** ({_origin(analysis)})",
         "",
         f"- Question: {_sentence(question)}",
-        f"- Regime: {words.REGIME_WORDS[analysis.regime]}",
         f"- GPU: {_gpu(analysis)}",
     ]
     if record is not None:

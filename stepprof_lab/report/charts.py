@@ -5,14 +5,16 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
-from stepprof_lab.report import drawing, words
+from stepprof_lab.report import drawing, quantity, words
 from stepprof_lab.report.drawing import LABEL_LOOKS, Look, element
 from stepprof_lab.report.tables import WINDOW_TURNS, steady_start, steady_words
+from stepprof_lab.report.validation import marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from stepprof_lab.record import Record
+    from stepprof_lab.report.quantity import Quantity
     from stepprof_lab.trace.model import Approach
     from stepprof_lab.validate.model import ArmName, Block, Validation
 
@@ -27,28 +29,29 @@ READ_LOOK = LABEL_LOOKS[0]
 
 
 class Axis(NamedTuple):
-    """A vertical axis in milliseconds, from 0 up."""
+    """A vertical axis from 0 up, in milliseconds or in samples a second."""
 
     top: float
     bottom: float
-    end_ms: float
+    end: float
 
-    def y(self, ms: float) -> float:
+    def y(self, value: float) -> float:
         """Where a value lies; what is beyond the axis lies at its end."""
-        return self.bottom - (self.bottom - self.top) * min(max(ms / self.end_ms, 0.0), 1.0)
+        return self.bottom - (self.bottom - self.top) * min(max(value / self.end, 0.0), 1.0)
 
 
-def axis_for(values_ms: Sequence[float], top: float, bottom: float) -> Axis:
+def axis_for(values: Sequence[float], top: float, bottom: float) -> Axis:
     """An axis that shows the bulk of the values; the few far ones are drawn at its end and said in words."""
-    longest = drawing.longest_near(values_ms)
+    longest = drawing.longest_near(values)
     return Axis(top, bottom, longest * 1.08 if longest > 0 else 1.0)
 
 
-def _draw_axis(axis: Axis, width: float, title: str) -> list[str]:
-    unit = words.unit_for([1e3 * axis.end_ms])
-    factor = 1e3 / unit.microseconds
-    parts = [drawing.text(LEFT, axis.top - 12, f"{title} ({unit.name})", "soft small")]
-    for tick in drawing.ticks(axis.end_ms * factor, 5):
+def draw_axis(axis: Axis, width: float, title: str, *, rate: bool = False) -> list[str]:
+    """An axis with its title, its unit and its grid; in milliseconds, or in samples a second."""
+    unit = words.unit_for([1e3 * axis.end])
+    name, factor = ("samples/s", 1.0) if rate else (unit.name, 1e3 / unit.microseconds)
+    parts = [drawing.text(LEFT, axis.top - 12, f"{title} ({name})", "soft small")]
+    for tick in drawing.ticks(axis.end * factor, 5):
         y = axis.y(tick / factor)
         parts.append(drawing.line(LEFT, y, LEFT + width, y, "grid"))
         parts.append(drawing.text(LEFT - 8, y + 4, f"{tick:.10g}", "soft small", "end"))
@@ -73,7 +76,7 @@ def approach_svg(record: Record, *, ident: str = "approach") -> str:
     reads = record.approach.labels_ms[reading] if reading else []
     axis = axis_for([*before, *window], 40.0, 220.0)
     slot = PLOT / (len(before) + len(window) + (2 if window else 0) or 1)
-    body = _draw_axis(axis, PLOT, "elapsed a step, host clock")
+    body = draw_axis(axis, PLOT, "elapsed a step, host clock")
     for n, ms in enumerate(before):
         read = reads[n] if n < len(reads) else None
         body.append(_step_bar(axis, LEFT + n * slot, slot, ms, what=f"approach step {n + 1}", ident=ident, read=read))
@@ -107,17 +110,17 @@ def _step_bar(axis: Axis, x: float, slot: float, ms: float, *, what: str, ident:
         parts.append(
             element("rect", x=x, y=y, width=width, height=axis.bottom - y, fill=drawing.fill(ident, READ_LOOK))
         )
-    if ms > axis.end_ms:
+    if ms > axis.end:
         parts.append(_beyond(x, axis.top, width))
     return element("g", drawing.title(told) + "".join(parts))
 
 
 def _beyond(x: float, top: float, width: float) -> str:
     """A wedge above a bar that goes on beyond the axis."""
-    return element("path", d=_wedge(x + width / 2, top - 2), class_="tip")
+    return element("path", d=wedge(x + width / 2, top - 2), class_="tip")
 
 
-def _wedge(x: float, y: float) -> str:
+def wedge(x: float, y: float) -> str:
     """A triangle that points up, as part of a path."""
     return f"M{drawing.number(x - 4)} {drawing.number(y)}h8l-4 -7z"
 
@@ -145,13 +148,13 @@ def _window(axis: Axis, window: Sequence[float], x: float, slot: float, ident: s
             y = axis.y(ms)
             frame = element("rect", x=left, y=y, width=slot * 0.78, height=axis.bottom - y, class_="mark")
             body.append(frame)
-            body.append(element("path", d=_wedge(left + slot * 0.39, axis.bottom + 10), class_="tip"))
+            body.append(element("path", d=wedge(left + slot * 0.39, axis.bottom + 10), class_="tip"))
     body.append(drawing.text(LEFT + PLOT, axis.bottom + 30, "the window; its active steps are framed", "small", "end"))
     return body
 
 
 def _approach_sentences(axis: Axis, values: Sequence[float], reading: str | None) -> Iterable[str]:
-    far = [v for v in values if v > axis.end_ms]
+    far = [v for v in values if v > axis.end]
     if far:
         counted = words.counted(len(far), "step is", "steps are")
         yield f"{counted} longer than the axis (wedge), up to {words.duration(1e3 * max(far))}."
@@ -172,23 +175,23 @@ def _approach_description(steps: Sequence[float], reading: str | None, reads: Se
 def validation_svg(validation: Validation, *, ident: str = "validation") -> str:
     """Draw every raw value in the order of measuring, and below it the replicates' ratios with the interval."""
     blocks = sorted(validation.blocks, key=lambda block: block.order)
-    values = [ms for block in blocks for ms in block.steps_ms]
+    told = quantity.of(validation)
+    values = [told.number(ms) for block in blocks for ms in block.steps_ms]
     if not values:
         nothing = drawing.text(LEFT, 40, "Nothing was timed, so there is nothing to draw.", "soft")
         return drawing.picture(
             ident=ident, name="Raw values", description="Nothing was timed.", width=WIDTH, height=70, body=[nothing]
         )
     axis = axis_for(values, 40.0, 250.0)
-    body = _draw_axis(axis, PLOT, "time of a step, outside the profiler")
-    body += _raw_values(axis, blocks)
-    body.append(drawing.text(LEFT, axis.bottom + 18, "order of measuring, from left to right", "soft small"))
+    body = _ground(axis, validation, blocks)
+    body += draw_axis(axis, PLOT, f"{told.title}, outside the profiler", rate=told.is_rate)
+    body += _raw_values(axis, blocks, told)
+    key = "order of measuring, from left to right; upright lines: a new replicate"
+    body.append(drawing.text(LEFT, axis.bottom + 18, key, "soft small"))
     y = axis.bottom + 42
-    body += _arm_legend(y)
-    far = [v for v in values if v > axis.end_ms]
-    if far:
+    body += arm_legend(y, "bar: median of the block")
+    for sentence in _raw_sentences(axis, values, validation):
         y += 18
-        counted = words.counted(len(far), "value is", "values are")
-        sentence = f"{counted} beyond the axis (wedge), up to {words.duration(1e3 * max(far))}."
         body.append(drawing.text(LEFT, y, sentence, "soft small"))
     if validation.ratio is not None:
         drawn, y = _ratios(validation, y + 34)
@@ -203,7 +206,32 @@ def validation_svg(validation: Validation, *, ident: str = "validation") -> str:
     )
 
 
-def _raw_values(axis: Axis, blocks: Sequence[Block]) -> list[str]:
+def _raw_sentences(axis: Axis, values: Sequence[float], validation: Validation) -> Iterable[str]:
+    far = [value for value in values if value > axis.end]
+    if far:
+        counted = words.counted(len(far), "value is", "values are")
+        largest = words.rate(max(far)) if quantity.of(validation).is_rate else words.duration(1e3 * max(far))
+        yield f"{counted} beyond the axis (wedge), up to {largest}."
+    if slow := marked(validation):
+        yield f"Shaded: {words.counted(len(slow), 'block')} that took twice the usual time or more; none was left out."
+
+
+def _ground(axis: Axis, validation: Validation, blocks: Sequence[Block]) -> list[str]:
+    """What lies behind the values: slow blocks shaded, and a line where a replicate begins."""
+    slot = PLOT / len(blocks)
+    slow = set(marked(validation))
+    body = []
+    for n, block in enumerate(blocks):
+        x = LEFT + n * slot
+        if block.order in slow:
+            shade = element("rect", x=x, y=axis.top, width=slot, height=axis.bottom - axis.top, class_="band")
+            body.append(element("g", drawing.title(f"block {block.order}: marked as slow") + shade))
+        if n and block.replicate != blocks[n - 1].replicate:
+            body.append(drawing.line(x, axis.top, x, axis.bottom + 6, "grid"))
+    return body
+
+
+def _raw_values(axis: Axis, blocks: Sequence[Block], told: Quantity) -> list[str]:
     """Circles for one arm, triangles for the other, and each block's median as a bar across its slot."""
     slot = PLOT / len(blocks)
     total = sum(len(block.steps_ms) for block in blocks)
@@ -217,22 +245,22 @@ def _raw_values(axis: Axis, blocks: Sequence[Block]) -> list[str]:
             continue
         left, width = LEFT + (n + 0.1) * slot, 0.8 * slot
         shapes = []
-        for k, ms in enumerate(block.steps_ms):
+        for k, value in enumerate(map(told.number, block.steps_ms)):
             # A value beyond the axis is drawn whatever the thinning: far values are what a median hides.
-            if k % every and ms <= axis.end_ms:
+            if k % every and value <= axis.end:
                 continue
             x = left + width * (k + 0.5) / len(block.steps_ms)
-            shapes.append(_point(x, axis.y(ms), block.arm) if ms <= axis.end_ms else _wedge(x, axis.top))
+            shapes.append(point(x, axis.y(value), block.arm) if value <= axis.end else wedge(x, axis.top))
         median = statistics.median(block.steps_ms)
-        y = axis.y(median)
-        told = (
+        y = axis.y(told.number(median))
+        name = (
             f"{block.arm}, replicate {block.replicate}, pair {block.pair}: "
-            f"{words.counted(len(block.steps_ms), 'step')}, median {words.duration(1e3 * median)}"
+            f"{words.counted(len(block.steps_ms), told.one)}, median {told.text(median)}"
         )
         body.append(
             element(
                 "g",
-                drawing.title(told)
+                drawing.title(name)
                 + element("path", d="".join(shapes), class_=f"{block.arm} hollow")
                 + drawing.line(left, y, left + width, y, f"{block.arm} thick"),
             )
@@ -240,22 +268,23 @@ def _raw_values(axis: Axis, blocks: Sequence[Block]) -> list[str]:
     return body
 
 
-def _point(x: float, y: float, arm: ArmName) -> str:
+def point(x: float, y: float, arm: ArmName) -> str:
     """A small circle or triangle as part of a path."""
     if arm == "before":
         return f"M{drawing.number(x - 2)} {drawing.number(y)}a2 2 0 1 0 4 0a2 2 0 1 0 -4 0"
     return f"M{drawing.number(x - 2.4)} {drawing.number(y + 2)}h4.8l-2.4 -4.4z"
 
 
-def _arm_legend(y: float) -> list[str]:
+def arm_legend(y: float, line: str) -> list[str]:
+    """The signs of the two arms, and what their thick line is."""
     arms: tuple[tuple[ArmName, str], ...] = (("before", "before: circles"), ("after", "after: triangles"))
     body: list[str] = []
     left = LEFT
     for arm, name in arms:
-        body.append(element("path", d=_point(left + 4, y - 4, arm), class_=f"{arm} hollow"))
+        body.append(element("path", d=point(left + 4, y - 4, arm), class_=f"{arm} hollow"))
         body.append(drawing.line(left + 12, y - 4, left + 26, y - 4, f"{arm} thick"))
-        body.append(drawing.text(left + 32, y, f"{name}; bar: median of the block"))
-        left += 280
+        body.append(drawing.text(left + 32, y, f"{name}; {line}"))
+        left += 360
     return body
 
 

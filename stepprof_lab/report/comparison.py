@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from stepprof_lab.report import tables, words
-from stepprof_lab.report.content import OPERATORS_SHOWN, numbered
+from stepprof_lab.report.content import OPERATORS_SHOWN
 from stepprof_lab.report.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def of_difference(difference: Difference) -> list[Table]:
     """The parts in order: doubts, the two traces, that it is no verdict, then the numbers, then what to do next."""
     parts = []
     if difference.unlike:
-        parts.append(numbered("unlike", "First of all: these two may not be the same thing", difference.unlike))
+        parts.append(tables.numbered("unlike", "First of all: these two may not be the same thing", difference.unlike))
     parts += [side("first", "First", difference.first), side("second", "Second", difference.second)]
     parts.append(tables.pairs("verdict", "", [("Verdict", words.prose(difference.no_verdict))]))
     if difference.steps:
@@ -46,7 +46,7 @@ def of_difference(difference: Difference) -> list[Table]:
     parts += [counts(difference), gaps(difference), labels(difference), operators(difference, OPERATORS_SHOWN)]
     parts.append(tables.pairs("findings", "Findings", findings(difference)))
     if difference.notes:
-        parts.append(numbered("note", "Notes", difference.notes))
+        parts.append(tables.numbered("note", "Notes", difference.notes))
     parts.append(next_check(difference))
     return parts
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from stepprof_lab.report import tables, words
+from stepprof_lab.report import tables, validation_parts, words
+from stepprof_lab.report import validation as own
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepprof_lab.record import Record
     from stepprof_lab.report.tables import Table
@@ -66,10 +67,10 @@ def of_analysis(analysis: Analysis, record: Record | None = None) -> list[Table 
     parts += [tables.steps(analysis), tables.labels(analysis)]
     parts += findings(analysis.findings)
     if analysis.not_worth:
-        parts.append(numbered("leave", NOT_WORTH, analysis.not_worth))
+        parts.append(tables.numbered("leave", NOT_WORTH, analysis.not_worth))
     parts.append(tables.operators(analysis, OPERATORS_SHOWN))
     if analysis.notes:
-        parts.append(numbered("note", "Notes", analysis.notes))
+        parts.append(tables.numbered("note", "Notes", analysis.notes))
     parts.append(tables.pairs("more", "", [("More", MORE)]))
     return parts
 
@@ -107,11 +108,6 @@ def finding_rows(one: Finding) -> list[tuple[str, str]]:
     ]
 
 
-def numbered(key: str, title: str, sentences: Iterable[str]) -> Table:
-    """Sentences with their numbers."""
-    return tables.pairs(key, title, [(str(n), words.prose(text)) for n, text in enumerate(sentences, 1)])
-
-
 def verdict_facts(validation: Validation) -> list[tuple[str, str]]:
     """The verdict with its ratio, interval and margin."""
     facts = [("Verdict", f"{validation.verdict}: {words.VERDICT_WORDS[validation.verdict]}")]
@@ -122,11 +118,19 @@ def verdict_facts(validation: Validation) -> list[tuple[str, str]]:
     if validation.interval is not None:
         low, high = validation.interval
         facts.append(("Interval", f"{words.ratio(low)} to {words.ratio(high)} (95 %, over replicates)"))
+    if validation.ratio is not None and validation.unit == "samples/s":
+        facts.append(("Throughput", _throughput(validation.ratio, validation.interval)))
     facts.append(("Margin", f"{words.percent(validation.margin)}; what is smaller is not called a difference"))
     if validation.smallest_effect_seen is not None:
         seen = words.percent(validation.smallest_effect_seen)
         facts.append(("Smallest effect seen", f"{seen}; this run would probably have missed a smaller one"))
     return facts
+
+
+def _throughput(ratio: float, interval: tuple[float, float] | None) -> str:
+    """The same ratio the other way round: samples in a given time."""
+    told = f"{words.ratio(1 / ratio)} of before's (above 1 is faster)"
+    return told if interval is None else f"{told}, {words.ratio(1 / interval[1])} to {words.ratio(1 / interval[0])}"
 
 
 def design_facts(validation: Validation) -> list[tuple[str, str]]:
@@ -149,12 +153,14 @@ def of_validation(validation: Validation, scenario: Scenario | None = None) -> l
     question = validation.question or (scenario.question if scenario else None)
     head = [("Question", words.prose(question) if question else "none was stated")]
     parts: list[Table | Series] = [tables.pairs("", "", head + verdict_facts(validation) + design_facts(validation))]
-    parts.append(numbered("reason", "Why this verdict", validation.reasons))
+    parts.append(tables.numbered("reason", "Why this verdict", validation.reasons))
     parts += [table for table in (tables.arms(validation), tables.statistics_beside(validation)) if table.rows]
     if validation.replicate_ratios:
         ratios = " ".join(words.ratio(r) for r in validation.replicate_ratios)
         parts.append(tables.pairs("replicates", "Replicates", [("after / before in each", ratios)]))
     parts.append(tables.pairs("beside", "Beside the verdict", beside(validation)))
+    parts += validation_parts.all_of(validation)
+    parts += [*own.calibration(validation), *own.resumed(validation), *own.machines(validation)]
     parts.append(tables.pairs("more", "", [("More", MORE)]))
     return parts
 
@@ -198,15 +204,6 @@ def load_in_words(noise: Mapping[str, Any]) -> str:
     return "; ".join(parts) or words.NOT_OBSERVED
 
 
-def free_parts(validation: Validation) -> list[Table]:
-    """Outputs, start-up and noise as they were reported."""
-    return [
-        tables.flat("outputs", "Outputs compared", validation.outputs, "none"),
-        tables.flat("startup", "Start-up, not part of the times above", validation.startup),
-        tables.flat("noise", "Noise while measuring: marked, nothing deleted", validation.noise),
-    ]
-
-
 def of_capture(record: Record, trace: str | None = None) -> list[Table | Series]:
     """What was captured, whether it holds, and what to do with it."""
     trace = trace or record.trace
@@ -222,7 +219,7 @@ def of_capture(record: Record, trace: str | None = None) -> list[Table | Series]
     parts: list[Table | Series] = [tables.pairs("", "", head), *of_approach(record)]
     parts += [table for table in (tables.window(record), tables.checks(record)) if table.rows]
     if record.contradictions:
-        parts.append(numbered("contradiction", "Stated and seen differ", record.contradictions))
+        parts.append(tables.numbered("contradiction", "Stated and seen differ", record.contradictions))
     if record.valid:
         name = words.visible(trace)
         parts.append(
@@ -244,7 +241,7 @@ def of_diagnosis(diagnosis: Any, facts: Sequence[tuple[str, str]]) -> list[Table
     if blockers:
         parts.append(tables.pairs("blocker", "What stands in the way", blockers))
     if diagnosis.notes:
-        parts.append(numbered("note", "Notes", diagnosis.notes))
+        parts.append(tables.numbered("note", "Notes", diagnosis.notes))
     return parts
 
 
@@ -262,7 +259,9 @@ def not_observed(
     else:
         rows += _not_observed_in_trace(analysis)
     if record is None:
-        rows.append(("the capture", "no record of it was given: approach, checks and environment are not known"))
+        known = validation is not None and validation.environment is not None
+        unknown = "approach and checks are" if known else "approach, checks and environment are"
+        rows.append(("the capture", f"no record of it was given: {unknown} not known"))
     else:
         rows += _not_observed_in_record(record)
     if validation is None:

@@ -34,6 +34,7 @@ KIND_LOOKS = {
     "kernel": Look("#5cc3a4", "#0b6b52", "plain"),
     "copy": Look("#f0905a", "#8f3d0c", "falling"),
     "memset": Look("#d9a3c6", "#84376a", "dots"),
+    "simulated": Look("#a9dccb", "#0b6b52", "level"),
     "collective": Look("#c9b8e8", "#5b3d8f", "upright"),
     "other": Look("#d5d5cd", "#77776e", "level"),
 }
@@ -81,6 +82,7 @@ STYLE = """
 .sp .after{stroke:var(--after);fill:var(--after)}
 .sp .hollow{fill:none}
 .sp .thick{stroke-width:2.5}
+.sp .dashed{stroke-dasharray:5 4;fill:none}
 @media (prefers-color-scheme:dark){.sp{--ground:#161b22;--text:#e6edf3;--soft:#a3afbb;--line:#30373f;
   --strong:#aab4bf;--accent:#ff8f7d;--band:#222a33;--before:#7cc0f2;--after:#f5a15f}}
 @media print{.sp{--ground:#fff;--text:#000;--soft:#333;--line:#ccc;--strong:#000;--accent:#b42318;

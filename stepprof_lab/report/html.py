@@ -11,11 +11,11 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepprof_lab import __version__
-from stepprof_lab.report import charts, comparison, content, markup, tables, timeline_view, words
+from stepprof_lab.report import charts, comparison, content, markup, tables, timeline_view, validation_page, words
 from stepprof_lab.report.drawing import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stepprof_lab.record import Record
     from stepprof_lab.scenario import Scenario
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
+LARGEST = 5_000_000
+"""Bytes of a page, at the most: the timeline's data take what the rest leaves."""
+FRAME = 150_000
+"""Bytes of a page around its sections: styles, the program of the view, cards."""
 OPERATORS_IN_VIEW = 20
+BARS = 40
+"""Labels that are drawn as bars: of more, the longest. The table has them all."""
 
 WHERE_IN_VIEW = ("cpu", "cpus_allowed", "torch", "driver", "python", "system", "load_average", "threads_intra")
 
@@ -51,24 +57,21 @@ def page(
 
     Args:
         title: title of the page; by default the trace's name.
-        scenario: the question; by default the record's.
+        scenario: the question; by default the record's, else the validation's.
         record: of the capture: approach, window, checks, environment.
         interpretation: of the trace: timeline, times, findings, operators.
         difference: from this trace to another one of the same thing.
         validation: of a change, outside the profiler.
-        environment: where it ran, a struct or a mapping; by default the record's.
+        environment: where it ran, a struct or a mapping; by default the record's, else the validation's.
         generated_at: when the page was made, as text; left out where it is not given.
     """
-    scenario = scenario or (record.scenario if record else None)
-    where = content.as_mapping(environment) or (record.environment if record else None)
+    source = record or validation  # both say what was asked, and where it ran
+    scenario = scenario or (source.scenario if source else None)
+    where = content.as_mapping(environment or (source.environment if source else None))
     analysis = interpretation.analysis if interpretation else None
     title = title or (f"stepprof: {analysis.trace}" if analysis else "stepprof report")
-    made = [
-        _question(scenario, record),
-        _where(where, record),
-        _approach(record),
-        _window(record),
-        _timeline(interpretation),
+    before = [_question(scenario, record), _where(where, record), _approach(record), _window(record)]
+    after = [
         _times(analysis),
         _findings(analysis),
         _operators(analysis),
@@ -76,7 +79,8 @@ def page(
         _validation(validation),
         _missing(record, analysis, validation, where),
     ]
-    sections = [section for section in made if section is not None]
+    timeline = _timeline(interpretation, room_beside([*before, *after]))
+    sections = [section for section in (*before, timeline, *after) if section is not None]
     question = _question_text(scenario, analysis, validation)
     body = [
         '<a class="skip" href="#content">Skip to the content</a>',
@@ -254,10 +258,15 @@ def _window(record: Record | None) -> _Section | None:
     return _section("window", "The window", parts)
 
 
-def _timeline(interpretation: Interpretation | None) -> _Section | None:
+def room_beside(sections: Iterable[_Section | None]) -> int:
+    """Bytes that a page has left for its timeline."""
+    return LARGEST - FRAME - sum(len(section.markup.encode()) for section in sections if section is not None)
+
+
+def _timeline(interpretation: Interpretation | None, room: int) -> _Section | None:
     if interpretation is None:
         return None
-    parts = timeline_view.parts(interpretation.timeline, interpretation.analysis.findings)
+    parts = timeline_view.parts(interpretation.timeline, interpretation.analysis.findings, room)
     return _section("timeline", "The timeline", parts)
 
 
@@ -277,9 +286,14 @@ def _bars(analysis: Analysis) -> str:
     if not analysis.labels or longest <= 0:
         return ""
     unit = words.unit_for([longest])
-    rows = [("all active steps", whole), *((name, times.cpu_us) for name, times in analysis.labels.items())]
+    longest_first = sorted(analysis.labels.items(), key=lambda item: -item[1].cpu_us)
+    shown = longest_first[:BARS] if len(longest_first) > BARS else analysis.labels.items()
+    rows = [("all active steps", whole)] if analysis.steps else []
+    rows += [(name, times.cpu_us) for name, times in shown]
     drawn = "".join(markup.bar(words.shorten(name, 80), us / longest, unit.text(us)) for name, us in rows)
-    return f'<div class="bars" aria-hidden="true">{drawn}</div>'
+    left_out = len(longest_first) - len(shown)
+    more = markup.paragraph(f"{words.counted(left_out, 'shorter label')} without a bar.", "note") if left_out else ""
+    return f'<div class="bars" aria-hidden="true">{drawn}{more}</div>'
 
 
 def _findings(analysis: Analysis | None) -> _Section | None:
@@ -334,24 +348,7 @@ def _pairs_or_table(table: tables.Table) -> str:
 def _validation(validation: Validation | None) -> _Section | None:
     if validation is None:
         return None
-    parts = [
-        markup.definitions(content.verdict_facts(validation)),
-        f"<h3>Why this verdict</h3>{markup.listed(words.prose(reason) for reason in validation.reasons)}",
-        f"<h3>How it was measured</h3>{markup.definitions(content.design_facts(validation))}",
-    ]
-    if validation.blocks:
-        parts += [
-            markup.figure(charts.validation_svg(validation), "Every raw value, and the ratio with its interval"),
-            markup.folded(
-                "Raw values and ratios as tables",
-                [markup.table(tables.replicates(validation)), markup.table(tables.blocks(validation))],
-            ),
-        ]
-    parts += [
-        markup.table(table) for table in (tables.arms(validation), tables.statistics_beside(validation)) if table.rows
-    ]
-    parts += [markup.facts(table) for table in content.free_parts(validation)]
-    return _section("validation", "Validation, outside the profiler", parts)
+    return _section("validation", "Validation, outside the profiler", validation_page.parts(validation))
 
 
 def _missing(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from stepprof_lab.report import tables, words
-from stepprof_lab.report.content import numbered
 from stepprof_lab.report.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -33,14 +32,14 @@ def of_ranks(ranks: Ranks) -> list[Table]:
     parts.append(tables.pairs("conclusion", "Conclusion", conclusion(ranks)))
     parts += numbers(ranks)
     if ranks.notes:
-        parts.append(numbered("note", "Notes", ranks.notes))
+        parts.append(tables.numbered("note", "Notes", ranks.notes))
     parts.append(tables.pairs("more", "", [("More", MORE)]))
     return parts
 
 
 def doubts(ranks: Ranks) -> Table:
     """What speaks against these traces being of one run."""
-    return numbered("doubt", "First of all: these traces may not be of one run", ranks.doubts)
+    return tables.numbered("doubt", "First of all: these traces may not be of one run", ranks.doubts)
 
 
 def facts(ranks: Ranks) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stepprof_lab import __version__
 from stepprof_lab.report import markup, ranks, timeline_view, words
 from stepprof_lab.report.drawing import safe
-from stepprof_lab.report.html import FOOTER, _contents, _head, _section
+from stepprof_lab.report.html import FOOTER, _contents, _head, _section, room_beside
 
 if TYPE_CHECKING:
     from stepprof_lab.report.html import _Section
@@ -23,7 +23,8 @@ def page(found: RanksInterpretation, title: str | None = None) -> str:
     """
     read = found.ranks
     title = title or f"stepprof: {words.counted(len(read.ranks), 'rank')}"
-    sections = [_conclusion(read), *_timeline(found), _numbers(read), *_notes(read), _missing(read)]
+    first, after = _conclusion(read), [_numbers(read), *_notes(read), _missing(read)]
+    sections = [first, *_timeline(found, room_beside([first, *after])), *after]
     heading = words.prose(read.question) if read.question else "No question was recorded with these traces"
     body = [
         '<a class="skip" href="#content">Skip to the content</a>',
@@ -72,10 +73,10 @@ def _conclusion(read: Ranks) -> _Section:
     return _section("conclusion", "What the ranks say together", [*parts, said, markup.definitions(ranks.facts(read))])
 
 
-def _timeline(found: RanksInterpretation) -> list[_Section]:
+def _timeline(found: RanksInterpretation, room: int) -> list[_Section]:
     if found.timeline is None:
         return []
-    return [_section("timeline", "The timeline of all ranks", timeline_view.parts(found.timeline))]
+    return [_section("timeline", "The timeline of all ranks", timeline_view.parts(found.timeline, (), room))]
 
 
 def _numbers(read: Ranks) -> _Section:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepprof_lab.report import tables, words
-from stepprof_lab.report.content import numbered
 
 if TYPE_CHECKING:
     from stepprof_lab.report.tables import Table
@@ -20,7 +19,7 @@ def of_shared(shared: Shared) -> list[Table]:
     if shared.unjudged:
         parts.append(unjudged(shared))
     if shared.notes:
-        parts.append(numbered("note", "Notes", shared.notes))
+        parts.append(tables.numbered("note", "Notes", shared.notes))
     return parts
 
 

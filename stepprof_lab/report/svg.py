@@ -19,12 +19,17 @@ RIGHT = 30.0
 PLOT = WIDTH - GUTTER - RIGHT
 TOP = 46.0
 LANE_GAP = 10.0
-ROW_HEIGHT = {"steps": 22.0, "labels": 18.0, "cpu": 13.0, "device": 15.0}
+ROW_HEIGHT = {"steps": 22.0, "labels": 18.0, "cpu": 13.0, "device": 15.0, "practice": 15.0}
 ROWS_DRAWN = 12
 """Deeper nesting is counted, not drawn: a picture of a hundred rows shows nothing."""
 LANES_DRAWN = 24
 THINNEST = 1.0
 """Pixels; shorter spans that touch are drawn as one."""
+BARS_DRAWN = 5000
+"""Where a window has more, what is shorter than two pixels, four, eight ... is drawn as one, until they are so few."""
+TOLD = 400_000
+"""Characters of the names of all bars together, at the most; a pointer is told longer names cut."""
+LONGEST_TOLD = 500
 ARROWS_DRAWN = 60
 ARROWS_APART = 7.0
 """Pixels between the work of two arrows to one lane: more of them are a grey patch."""
@@ -92,8 +97,9 @@ def timeline_svg(timeline: Timeline, findings: Sequence[Finding] = (), *, ident:
     looks = label_looks(timeline)
     body = [_axis(duration, scale, bottom), *(_ground(place) for place in places), _edges(places, scale, bottom)]
     body += _finding_rows([mark for mark in marks if mark.spans], scale)
-    drawn_bars = [(place, bar) for place in places for bar in _bars_of(place, scale)]
-    body += [_draw_bar(bar, place, ident, looks, named) for place, bar in drawn_bars]
+    drawn_bars, thinnest = _drawn_bars(places, scale)
+    longest = min(LONGEST_TOLD, TOLD // max(len(drawn_bars), 1))
+    body += [_draw_bar(bar, place, ident, looks, named, longest) for place, bar in drawn_bars]
     arrows = _arrows_apart(timeline.arrows, places, scale)
     body += [_draw_arrow(arrow, places, scale) for arrow in arrows]
     if not places:
@@ -101,7 +107,7 @@ def timeline_svg(timeline: Timeline, findings: Sequence[Finding] = (), *, ident:
     entries = _entries(places, looks)
     drawn, y = drawing.legend(ident, entries, GUTTER, bottom + 28, PLOT)
     body += drawn
-    for sentence in _sentences(timeline, drawn_bars, named, marks, len(arrows)):
+    for sentence in _sentences(timeline, drawn_bars, thinnest, named, marks, len(arrows)):
         body.append(drawing.text(GUTTER, y, drawing.fitted(sentence, PLOT, 11), "soft small"))
         y += 16
     body.insert(0, drawing.patterns(ident, [look for _, look in entries] + list(KIND_LOOKS.values())))
@@ -163,10 +169,15 @@ def _x(time_us: float, scale: float) -> float:
     return GUTTER + min(max(time_us * scale, 0.0), PLOT)
 
 
-def bars(spans: Iterable[Span], scale: float) -> list[Bar]:
+def bars(spans: Iterable[Span], scale: float, thinnest: float = THINNEST) -> list[Bar]:
     """Spans as rectangles, in pixels from the left of the plot; short ones of a row that touch become one.
 
     The picture so has at most about two rectangles a pixel and row, however many spans there are.
+
+    Args:
+        spans: of one lane.
+        scale: pixels a microsecond.
+        thinnest: pixels; shorter spans are short.
     """
     made: list[Bar] = []
     open_at: dict[int, tuple[float, float, list[Span]]] = {}
@@ -179,9 +190,9 @@ def bars(spans: Iterable[Span], scale: float) -> list[Bar]:
         left = min(max(span.start_us * scale, 0.0), PLOT)
         right = min(max((span.start_us + span.duration_us) * scale, left), PLOT)
         depth = span.depth
-        if depth in open_at and (right - left >= THINNEST or left > open_at[depth][1] + THINNEST / 2):
+        if depth in open_at and (right - left >= thinnest or left > open_at[depth][1] + thinnest / 2):
             close(depth)
-        if right - left >= THINNEST:
+        if right - left >= thinnest:
             made.append(Bar(left, right - left, depth, [span]))
         elif depth in open_at:
             first, last, merged = open_at[depth]
@@ -194,11 +205,21 @@ def bars(spans: Iterable[Span], scale: float) -> list[Bar]:
     return made
 
 
-def _bars_of(place: Place, scale: float) -> list[Bar]:
-    return bars((span for span in place.lane.spans if span.depth < place.rows), scale)
+def _drawn_bars(places: Sequence[Place], scale: float) -> tuple[list[tuple[Place, Bar]], float]:
+    """The bars of all lanes, at most about `BARS_DRAWN`, and from how many pixels on a span is drawn alone."""
+    thinnest = THINNEST
+    while True:
+        drawn = [(place, bar) for place in places for bar in _bars_of(place, scale, thinnest)]
+        if len(drawn) <= BARS_DRAWN or thinnest > PLOT:
+            return drawn, thinnest
+        thinnest *= 2
 
 
-def _draw_bar(bar: Bar, place: Place, ident: str, looks: dict[str, Look], named: Named) -> str:
+def _bars_of(place: Place, scale: float, thinnest: float) -> list[Bar]:
+    return bars((span for span in place.lane.spans if span.depth < place.rows), scale, thinnest)
+
+
+def _draw_bar(bar: Bar, place: Place, ident: str, looks: dict[str, Look], named: Named, longest: int) -> str:
     first = max(bar.spans, key=lambda span: span.duration_us)
     look = _look(first, looks)
     y = place.y(bar.depth)
@@ -214,7 +235,7 @@ def _draw_bar(bar: Bar, place: Place, ident: str, looks: dict[str, Look], named:
         box["rx"] = 2
     if bar.held > 1:
         box["opacity"] = 0.75
-    parts = [drawing.title(_told(bar)), element("rect", **box)]
+    parts = [drawing.title(_told(bar, longest)), element("rect", **box)]
     if bar.held == 1 and bar.width >= OUTLINED_FROM and findings_of(first, named):
         parts.append(_outline(GUTTER + bar.x, y, bar.width, height))
     if bar.held == 1 and bar.width > 26:
@@ -233,18 +254,18 @@ def _outline(x: float, y: float, width: float, height: float) -> str:
     return element("rect", x=x + 1, y=y + 1, width=max(width - 2, 0.5), height=height - 2, class_="mark")
 
 
-def _told(bar: Bar) -> str:
+def _told(bar: Bar, most: int) -> str:
     """What a pointer is told about a bar: one span, or how many lie there. Their times are not added."""
     first = bar.spans[0]
     if bar.held == 1:
-        name = words.shorten(first.name, 500)
+        name = words.shorten(first.name, most)
         took, begins = words.duration(first.duration_us), words.duration(first.start_us)
         return f"{name} ({first.kind}): {took}, begins at {begins}"
     end = max(span.start_us + span.duration_us for span in bar.spans)
     longest = max(bar.spans, key=lambda span: span.duration_us)
     return (
         f"{bar.held} short spans, from {words.duration(first.start_us)} to {words.duration(end)}; "
-        f"the longest: {words.shorten(longest.name, 200)} ({longest.kind})"
+        f"the longest: {words.shorten(longest.name, min(most, 200))} ({longest.kind})"
     )
 
 
@@ -365,6 +386,7 @@ def _joined(spans: Sequence[Span], scale: float) -> list[tuple[float, float]]:
 def _sentences(
     timeline: Timeline,
     drawn: Sequence[tuple[Place, Bar]],
+    thinnest: float,
     named: Named,
     marks: Sequence[Mark],
     arrows: int,
@@ -377,7 +399,8 @@ def _sentences(
     if nowhere:
         yield f"At no one place in this picture: {', '.join(nowhere)}."
     if any(bar.held > 1 for _, bar in drawn):
-        yield "Paler: several short spans drawn as one. A gap shorter than half a pixel is not seen."
+        unseen = "half a pixel" if thinnest <= THINNEST else f"{thinnest / 2:.0f} pixels"
+        yield f"Paler: several short spans drawn as one. A gap shorter than {unseen} is not seen."
     shown = timeline.lanes[:LANES_DRAWN]
     deep = sum(span.count for lane in shown for span in lane.spans if span.depth >= ROWS_DRAWN)
     if deep:

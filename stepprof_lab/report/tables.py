@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import statistics
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import UNSET
 
-from stepprof_lab.report import words
+from stepprof_lab.report import quantity, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +28,7 @@ ROWS = 1000
 """Rows of steps, of labels and of operators that are drawn; a table of any size would take for ever to lay out."""
 
 Cell = str | int | float | None
-Kind = Literal["text", "count", "time", "ratio"]
+Kind = Literal["text", "count", "time", "ratio", "rate"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +38,8 @@ class Column:
     Args:
         key: its stable name in ``name: value`` lines.
         head: its heading.
-        kind: ``time`` cells are microseconds and share one unit over the whole table.
+        kind: ``time`` cells are microseconds and share one unit over the whole table; ``rate`` cells are samples a
+            second.
     """
 
     key: str
@@ -67,7 +67,8 @@ def shown(table: Table) -> tuple[list[str], list[list[str]]]:
     """Headings and cells as text; the headings of time columns name the unit that the table shares."""
     timed = [n for n, column in enumerate(table.columns) if column.kind == "time"]
     unit = words.unit_for(float(row[n] or 0) for row in table.rows for n in timed)
-    heads = [f"{c.head} ({unit.name})" if c.kind == "time" else c.head for c in table.columns]
+    units = {"time": f" ({unit.name})", "rate": " (samples/s)"}
+    heads = [c.head + units.get(c.kind, "") for c in table.columns]
     rows = [[cell_text(cell, c.kind, unit) for cell, c in zip(row, table.columns, strict=True)] for row in table.rows]
     return heads, rows
 
@@ -80,14 +81,19 @@ def cell_text(cell: Cell, kind: Kind, unit: words.TimeUnit | None = None) -> str
         return words.visible(cell)
     if kind == "time":
         return unit.number(cell) if unit else words.duration(cell)
-    if kind == "ratio":
-        return words.ratio(cell)
-    return str(cell)
+    if kind == "rate":
+        return words.rate_number(cell) if unit else words.rate(cell)
+    return words.ratio(cell) if kind == "ratio" else str(cell)
 
 
 def pairs(key: str, title: str, rows: Iterable[tuple[str, str]], note: str | None = None) -> Table:
     """A table of names and values."""
     return Table(key, title, (Column("name", "name"), Column("value", "value")), list(rows), note)
+
+
+def numbered(key: str, title: str, sentences: Iterable[str]) -> Table:
+    """Sentences with their numbers."""
+    return pairs(key, title, [(str(n), words.prose(text)) for n, text in enumerate(sentences, 1)])
 
 
 def flat(key: str, title: str, mapping: Mapping[str, Any], missing: str = words.NOT_OBSERVED) -> Table:
@@ -212,7 +218,13 @@ def longest_us(span: Span) -> float:
     return span.duration_us if span.count == 1 else span.longest_us
 
 
-LANE_WORDS = {"steps": "steps", "labels": "labels", "cpu": "calls of a thread", "device": "device work"}
+LANE_WORDS = {
+    "steps": "steps",
+    "labels": "labels",
+    "cpu": "calls of a thread",
+    "device": "device work",
+    "practice": "simulated work",
+}
 
 
 def timeline_evidence(timeline: Timeline, findings: Sequence[Finding]) -> Table:
@@ -249,7 +261,7 @@ def timeline_longest(timeline: Timeline, limit: int = 40) -> Table:
     spans = [
         (span, lane)
         for lane in timeline.lanes
-        if lane.kind in {"cpu", "device"}
+        if lane.kind in {"cpu", "device", "practice"}
         for span in lane.spans
         if span.count == 1
     ]
@@ -355,6 +367,8 @@ def approach_summary(steps_before: Approach) -> Table:
     for name, values in series.items():
         steady = values[start:]
         if steady:
+            import statistics  # here, because it loads a good deal
+
             spread = (min(steady), statistics.median(steady), statistics.fmean(steady), max(steady))
             rows.append([name, *(1e3 * ms for ms in (values[0], *spread))])
     note = f"Shortest to longest: {steady_words(steps_before)}. A label's time lies inside the step's time."
@@ -395,25 +409,29 @@ def approach_words(steps_before: Approach) -> str:
 
 def arms(validation: Validation) -> Table:
     """What was measured of each arm."""
+    told = quantity.of(validation)
     columns = [
         Column("name", "arm"),
-        Column("steps", "steps timed", "count"),
-        Column("median", "median", "time"),
-        Column("mean", "mean", "time"),
-        Column("quartile", "lower quartile", "time"),
-        Column("iqr", "between quartiles", "time"),
+        Column("steps", f"{told.one}s timed", "count"),
+        Column("median", "median", told.kind),
+        Column("mean", "mean", told.kind),
+        Column("quartile", "lower quartile of the times", told.kind),
+        Column("iqr", "between quartiles", told.kind),
     ]
-    with_samples = any(arm.samples_per_s is not None for arm in validation.arms)
+    with_samples = not told.is_rate and any(arm.samples_per_s is not None for arm in validation.arms)
     rows: list[list[Cell]] = []
     for arm in validation.arms:
-        times = [1e3 * ms for ms in (arm.median_ms, arm.mean_ms, arm.q25_ms, arm.iqr_ms)]
-        row: list[Cell] = [arm.name, arm.steps, *times]
+        apart = abs(told.cell(arm.q25_ms) - told.cell(arm.q25_ms + arm.iqr_ms))
+        row: list[Cell] = [arm.name, arm.steps, *map(told.cell, (arm.median_ms, arm.mean_ms, arm.q25_ms)), apart]
         if with_samples:
-            row.append("not stated" if arm.samples_per_s is None else f"{arm.samples_per_s:.1f}")
+            row.append(arm.samples_per_s if arm.samples_per_s is not None else "not stated")
         rows.append(row)
     if with_samples:
-        columns.append(Column("samples_per_s", "samples/s, from the mean", "ratio"))
-    return Table("arm", "The two arms, outside the profiler", columns, rows)
+        columns.append(Column("samples_per_s", "from the mean", "rate"))
+    note = None
+    if validation.unit == "samples/s" and not told.is_rate:
+        note = "The scenario asks for samples/s, and the steps state no samples: Step(..., samples=...)."
+    return Table("arm", "The two arms, outside the profiler", columns, rows, note)
 
 
 def statistics_beside(validation: Validation) -> Table:
@@ -437,15 +455,24 @@ def replicates(validation: Validation) -> Table:
 
 def blocks(validation: Validation) -> Table:
     """Every block with its raw step times, in the order in which it was measured."""
+    told = quantity.of(validation)
+    unit = "samples/s by each of its steps" if told.is_rate else "times of its steps (ms)"
+    decimals = 1 if told.is_rate else 4
     columns = (
         Column("order", "order"),
         Column("replicate", "replicate"),
         Column("pair", "pair"),
         Column("arm", "arm"),
-        Column("steps_ms", "times of its steps (ms), nothing deleted"),
+        Column("steps", f"{unit}, nothing deleted"),
     )
     rows: list[list[Cell]] = [
-        [str(b.order), str(b.replicate), str(b.pair), b.arm, " ".join(words.fixed(ms, 4) for ms in b.steps_ms)]
+        [
+            str(b.order),
+            str(b.replicate),
+            str(b.pair),
+            b.arm,
+            " ".join(words.fixed(told.number(ms), decimals) for ms in b.steps_ms),
+        ]
         for b in sorted(validation.blocks, key=lambda block: block.order)
     ]
     return Table("block", "Raw values, in the order of measuring", columns, rows)

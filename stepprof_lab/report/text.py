@@ -105,8 +105,8 @@ def _draw(parts: Iterable[Table | Series], console: Console) -> None:
 
 
 def _print_lines(drawn: Iterable[str], console: Console) -> None:
-    for line in drawn:
-        console.out(encodable(line, console.encoding), highlight=False)
+    text = "\n".join(encodable(line, console.encoding) for line in drawn)
+    console.out(text, highlight=False)
 
 
 def encodable(text: str, encoding: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,15 +27,24 @@ if TYPE_CHECKING:
     from stepprof_lab.trace.model import Finding, Timeline
 
 LARGEST = 3_600_000
-"""Characters of base64: with the still picture and the tables a page stays below 5 MB."""
-NAMES_LARGEST = 1_000_000
+"""Characters of base64, at the most; a page may have less room."""
+NAMES_LARGEST = 8_000_000
 """Characters of all names together, before compression; longer ones are cut."""
 LONGEST_NAME = 300
 SHORTEST_NAME = 12
 
 
-def embedded(timeline: Timeline, findings: Sequence[Finding], largest: int = LARGEST) -> str:
-    """The JSON text for a page; nothing in it can end a ``script`` element.
+class Embedded(NamedTuple):
+    """The data for a page."""
+
+    text: str
+    """JSON; nothing in it can end a ``script`` element."""
+    left_out: list[str]
+    """What was left out to keep it small, one sentence each."""
+
+
+def embedded(timeline: Timeline, findings: Sequence[Finding], largest: int = LARGEST) -> Embedded:
+    """The spans of a timeline as text.
 
     Args:
         timeline: its `detail`, or where it has none the spans of its lanes.
@@ -43,13 +52,33 @@ def embedded(timeline: Timeline, findings: Sequence[Finding], largest: int = LAR
         largest: characters that the columns may take; short spans go into bundles until they fit.
     """
     detail = timeline.detail if timeline.detail is not None else from_spans(timeline, findings)
+    largest = min(largest, LARGEST)
+    given = len(detail)
     packed, names = _packed(detail)
     while len(packed) > largest and len(detail) > 1000:
         detail = detail.coarser(int(len(detail) * min(0.8, 0.9 * largest / len(packed))))
         packed, names = _packed(detail)
     data = _around(timeline, detail, names) | {"data": packed}
     text = json.dumps(data, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Embedded(text, _left_out(detail, given))
+
+
+def _left_out(detail: Detail, given: int) -> list[str]:
+    said = []
+    if len(detail) < given:
+        spans = words.counted(int(detail.count.sum()), "span")
+        said.append(
+            f"To keep the page small, {spans} come in {len(detail)} bars: short ones in bundles, of which only the "
+            "longest has its name here. The trace has them all."
+        )
+    used, longest = _used_names(detail)
+    cut = sum(len(detail.names[name]) > longest for name in used)
+    if cut:
+        said.append(
+            f"{words.counted(cut, 'name')} of more than {longest} characters cut here; the trace has them whole."
+        )
+    return said
 
 
 def _around(timeline: Timeline, detail: Detail, names: int) -> dict[str, Any]:
@@ -132,10 +161,15 @@ def _packed(detail: Detail) -> tuple[str, int]:
 
 def _names(detail: Detail) -> list[list[Any]]:
     """Each name that is used with the place of its look among the labels' (-1: it is no label)."""
-    used = np.unique(detail.name_id).tolist()
-    longest = min(LONGEST_NAME, max(SHORTEST_NAME, NAMES_LARGEST // max(len(used), 1)))
+    used, longest = _used_names(detail)
     looks = _looks_of_labels(detail)
     return [[_shown(detail.names[name], longest), looks.get(name, -1)] for name in used]
+
+
+def _used_names(detail: Detail) -> tuple[list[int], int]:
+    """The names of bars, and how many characters of each are kept."""
+    used: list[int] = np.unique(detail.name_id).tolist()
+    return used, min(LONGEST_NAME, max(SHORTEST_NAME, NAMES_LARGEST // max(len(used), 1)))
 
 
 def _looks_of_labels(detail: Detail) -> dict[int, int]:

@@ -7,7 +7,7 @@
   if (!box || !holder || !("DecompressionStream" in window)) return;
 
   const COLUMNS = ["begins", "length", "name", "kind", "count", "own", "launch", "evidence"];
-  const ROW = { steps: 22, labels: 18, cpu: 14, device: 16 };
+  const ROW = { steps: 22, labels: 18, cpu: 14, device: 16, practice: 16 };
   const GAP = 10, OVERVIEW = 16, AXIS = 26, FINDING = 18, ZOOM = 1.6, SHORTEST = 40, EDGE = 8;
   const meta = JSON.parse(holder.textContent);
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -130,7 +130,7 @@
       const from = launch[i], by = meta.lanes[bars.rows[bars.row[from]].lane];
       facts.push(["launched at", `${clock(start[from])} by ${names[name[from]][0]}, ${by.title}`]);
       if (count[i] === 1 && count[from] === 1) facts.push(["from launch to begin", time(start[i] - start[from])]);
-    } else if (lane.kind === "device") {
+    } else if (lane.kind === "device" || lane.kind === "practice") {
       facts.push(["launch", "not in this picture"]);
     }
     let works = 0;

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from stepprof_lab.trace.model import Finding, Timeline
 
+AROUND = 200_000
+"""Bytes beside the columns of data: controls, lanes with the lengths of their rows, the program."""
 REGIONS_IN_VIEW = 16
 """Steps and labels that are listed at once; the rest is folded."""
 
@@ -55,12 +57,13 @@ def script_source() -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script().encode()).digest()).decode('ascii')}'"
 
 
-def parts(timeline: Timeline, findings: Sequence[Finding] = ()) -> list[str]:
+def parts(timeline: Timeline, findings: Sequence[Finding], room: int) -> list[str]:
     """The view with its data and its program, the still picture, and the same facts as tables.
 
     Args:
         timeline: of one trace, or of several put together.
         findings: whose evidence is marked.
+        room: bytes for all of it. The data take what the picture and the tables, which have bounds of their own, leave.
     """
     still = markup.figure(timeline_svg(timeline, findings), "The active steps on one axis of time")
     shown = [f'<div class="tl-still">{still}</div>', *_tables(timeline, findings)]
@@ -69,11 +72,12 @@ def parts(timeline: Timeline, findings: Sequence[Finding] = ()) -> list[str]:
     # Loads numpy, which reading the trace has loaded already.
     from stepprof_lab.report.timeline_data import embedded
 
-    data = f'<script type="application/json" id="tl-data">{embedded(timeline, findings)}</script>'
-    return [_view(timeline), *shown, data, f"<script>{script()}</script>"]
+    made = embedded(timeline, findings, room - sum(len(part.encode()) for part in shown) - AROUND)
+    data = f'<script type="application/json" id="tl-data">{made.text}</script>'
+    return [_view(timeline, made.left_out), *shown, data, f"<script>{script()}</script>"]
 
 
-def _view(timeline: Timeline) -> str:
+def _view(timeline: Timeline, left_out: Sequence[str]) -> str:
     """What the program fills; hidden until it does."""
     name = f"Timeline of the window, {words.duration(timeline.duration_us)}"
     return (
@@ -88,7 +92,7 @@ def _view(timeline: Timeline) -> str:
         '<div class="tl-facts" data-part="facts" hidden></div>'
         '<p class="tl-said" data-part="said" role="status" aria-live="polite">Point at a bar, or click one. '
         "Click the picture and turn the wheel to zoom; drag to move.</p>"
-        f'<ul class="tl-legend" data-part="legend" aria-label="Legend"></ul>{_remarks(timeline)}</div>'
+        f'<ul class="tl-legend" data-part="legend" aria-label="Legend"></ul>{_remarks(timeline, left_out)}</div>'
     )
 
 
@@ -122,14 +126,15 @@ def _button(part: str, text: str, label: str = "", *, hidden: bool = False) -> s
     return f'<button type="button" data-part="{part}"{named}{" hidden" if hidden else ""}>{safe(text)}</button>'
 
 
-def _remarks(timeline: Timeline) -> str:
+def _remarks(timeline: Timeline, left_out: Sequence[str]) -> str:
     """The keys, and what the view does not show."""
     keys = "".join(f"<div><dt><kbd>{safe(key)}</kbd></dt><dd>{safe(what)}</dd></div>" for key, what in KEYS)
     brief = (
         '<summary id="tl-keys">Keys: + \u2212 zoom, ← → move, ↑ ↓ choose, Enter zooms to it, Home shows all</summary>'
     )
     folded = f'<details>{brief}<div class="folded"><dl>{keys}</dl></div></details>'
-    note = markup.paragraph(words.prose(timeline.note), "note") if timeline.note else ""
+    noted = [words.prose(timeline.note)] if timeline.note else []
+    note = "".join(markup.paragraph(text, "note") for text in (*noted, *left_out))
     paler = "Paler: several short spans drawn as one; zoom in to see them apart."
     bundled = "Some short spans come in bundles even from near: a search finds only the longest name of each."
     said = (

@@ -74,7 +74,8 @@ def _device(lab: Lab) -> str:
     from stepprof_lab.errors import StepprofError
 
     try:
-        return devices.choose("auto").sentence
+        found = devices.gpu_or_practice() if "simulated" in lab.origins else devices.choose("auto")
+        return found.sentence
     except StepprofError as error:
         return str(error)
 

@@ -29,7 +29,7 @@ ORIGIN_WORDS: Mapping[Origin, str] = {
     "live": "live: captured from a program that has just run",
     "recorded": "recorded: a real trace of an earlier run",
     "constructed": "constructed: written by hand, not measured",
-    "simulated": "simulated: computed, not measured on a device",
+    "simulated": "simulated: the times of its device come from a model, none was measured on one",
     "unknown": "unknown: the trace does not say where it came from",
 }
 
@@ -64,6 +64,8 @@ def visible(text: str) -> str:
     Control characters, bidi controls, lone surrogates, line separators and code points that XML forbids are
     replaced by ``\x1b`` or ``\u202e``. What remains can stand in XML and be encoded as UTF-8.
     """
+    if text.isascii() and text.isprintable():  # nearly all names, and much faster
+        return text
     return "".join(_escape(c) if _steers(c) else c for c in text)
 
 
@@ -145,6 +147,16 @@ def unit_for(durations_us: Iterable[float]) -> TimeUnit:
 def duration(us: float) -> str:
     """One duration with its unit: ``12.345 ms``, ``87.2 µs``; never zero unless it is."""
     return unit_for([us]).text(us)
+
+
+def rate(per_second: float) -> str:
+    """Samples a second with four digits: ``47580 samples/s``, ``12.35 samples/s``."""
+    return f"{rate_number(per_second)} samples/s"
+
+
+def rate_number(per_second: float) -> str:
+    """The bare number of a rate: four digits, never an exponent."""
+    return fixed(per_second, 1) if abs(per_second) >= 100 else f"{per_second:.4g}"
 
 
 def percent(share: float) -> str:

@@ -232,3 +232,18 @@ def test_an_environment_is_taken_as_struct_or_mapping(samples: Any) -> None:
 def test_a_trace_of_thousands_of_spans_stays_a_page(samples: Any) -> None:
     many = Interpretation(samples.cpu_analysis(), samples.timeline(operators=20000))
     assert len(page(interpretation=many)) < 600_000
+
+
+def test_bars_are_none_of_steps_that_were_not_marked_and_few_of_very_many_labels(samples: Any) -> None:
+    read = samples.interpretation()
+    labels = {
+        f"label {n}": msgspec.structs.replace(next(iter(read.analysis.labels.values())), cpu_us=n + 1.0)
+        for n in range(50)
+    }
+    without = msgspec.structs.replace(read.analysis, steps=[], labels=labels)
+    source = page(interpretation=Interpretation(without, read.timeline))
+    bars = source[source.index('<div class="bars"') :].split("</section>")[0]
+    assert "all active steps" not in bars
+    assert bars.count('class="track"') == 40
+    assert "10 shorter labels without a bar" in bars
+    assert "label 49" in bars

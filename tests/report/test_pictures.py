@@ -260,7 +260,7 @@ def test_the_active_steps_of_the_window_are_framed(samples: Any) -> None:
 def test_a_slow_first_step_does_not_flatten_the_others(samples: Any) -> None:
     steps = [5000.0] + [20.0] * 30
     axis = charts.axis_for(steps, 0.0, 100.0)
-    assert axis.end_ms < 30
+    assert axis.end < 30
     record = samples.record()
     approach = msgspec.structs.replace(record.approach, steps_ms=steps, labels_ms={})
     root = parsed(charts.approach_svg(msgspec.structs.replace(record, approach=approach, window_steps_ms=[])))
@@ -270,9 +270,9 @@ def test_a_slow_first_step_does_not_flatten_the_others(samples: Any) -> None:
 
 def test_many_far_values_keep_their_axis() -> None:
     # Bursts of a loader with workers: a quarter of the steps waits, and that is what is to be seen.
-    assert charts.axis_for([5.0, 5.0, 5.0, 55.0] * 10, 0.0, 100.0).end_ms > 55.0
-    assert charts.axis_for([], 0.0, 100.0).end_ms == 1.0
-    assert charts.axis_for([0.0, 0.0], 0.0, 100.0).end_ms == 1.0
+    assert charts.axis_for([5.0, 5.0, 5.0, 55.0] * 10, 0.0, 100.0).end > 55.0
+    assert charts.axis_for([], 0.0, 100.0).end == 1.0
+    assert charts.axis_for([0.0, 0.0], 0.0, 100.0).end == 1.0
 
 
 def test_an_approach_without_a_reading_label_says_so(samples: Any) -> None:

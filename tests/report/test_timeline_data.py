@@ -18,9 +18,9 @@ from stepprof_lab.trace.model import Arrow, Lane, Span, Timeline
 COLUMNS = ("begins", "length", "name", "kind", "count", "own", "launch", "evidence")
 
 
-def opened(text: str) -> dict[str, Any]:
+def opened(made: timeline_data.Embedded) -> dict[str, Any]:
     """The embedded object with its columns as lists, read as `timeline_view.js` reads them."""
-    data = json.loads(text)
+    data = json.loads(made.text)
     data["bars"] = number = data["count"]
     raw = zlib.decompress(base64.b64decode(data["data"]))
     at = 0
@@ -150,9 +150,10 @@ def test_what_is_too_large_goes_into_bundles_until_it_fits() -> None:
     count = 20_000
     start = np.cumsum(chance.integers(500, 5000, count))
     held = detail(count, start=start, end=start + chance.integers(1, 499, count))
-    text = timeline_data.embedded(of_detail(held), [], largest=40_000)
-    data = opened(text)
+    made = timeline_data.embedded(of_detail(held), [], largest=40_000)
+    data = opened(made)
     assert len(data["data"]) <= 40_000
+    assert f"20000 spans come in {data['bars']} bars" in made.left_out[0]
     assert 2000 < data["bars"] < count
     assert sum(more + 1 for more in data["count"]) == count
 
@@ -161,17 +162,19 @@ def test_names_cannot_end_their_block_and_are_shown_safely(samples: Any) -> None
     for name in (*samples.HOSTILE, "</script><script>alert(1)</script>", "<!--<script>", "a\u2028b"):
         timeline = Timeline(10.0, [Lane(name, "cpu", [Span(name, 0.0, 5.0, 0, name)], note=name)], [], note=name)
         finding = msgspec.structs.replace(samples.input_wait(name), id=name)
-        text = timeline_data.embedded(timeline, [finding])
-        assert not set("<>&\u2028\x00\x1b\x9b\u202e") & set(text)
-        text.encode("ascii")
-        data = opened(text)
+        made = timeline_data.embedded(timeline, [finding])
+        assert not set("<>&\u2028\x00\x1b\x9b\u202e") & set(made.text)
+        made.text.encode("ascii")
+        data = opened(made)
         assert not set("\x00\x1b\x9b\u202e\u2066") & set(data["of_names"][0][0])
 
 
 def test_very_many_and_very_long_names_stay_small() -> None:
     names = [f"{n} {'x' * 5000}" for n in range(3000)]
     held = detail(3000, name_id=np.arange(3000, dtype=np.int64), names=names)
-    data = opened(timeline_data.embedded(of_detail(held), []))
+    made = timeline_data.embedded(of_detail(held), [])
+    data = opened(made)
+    assert made.left_out == ["3000 names of more than 300 characters cut here; the trace has them whole."]
     assert data["names"] < 1_200_000
     assert data["of_names"][7][0].startswith("7 x")
     assert max(len(name) for name, _ in data["of_names"]) <= timeline_data.LONGEST_NAME

@@ -26,6 +26,8 @@ from stepprof_lab.trace.model import Analysis, Approach, Finding, GpuNotObserved
 from tests.conftest import Said
 
 Run = Callable[..., Said]
+TRACES = Path(__file__).resolve().parents[1] / ".." / "shared" / "traces"
+RANKS = sorted(TRACES.glob("cuda_v100_dlrm_rank?of8.json")) if TRACES.is_dir() else []
 SECRETS = ("alice", "zorblatt", "node17", "falcon-heavy", "hf_abcABC123abcABC123abc")
 
 
@@ -348,3 +350,20 @@ def test_brief_of_a_real_capture_fits(stepprof: Run, scenario_file: Path, worklo
     assert {"read_batch", "transfer", "train"} <= set(again["labels"])
     kept = Path(shared["record"]).read_text(encoding="utf-8")
     assert "word-" not in kept, kept
+
+
+def test_several_traces_are_refused_in_one_line(stepprof: Run, captured: Path) -> None:
+    said = stepprof("share", captured, captured)
+    assert said.code == 2
+    assert "2 traces to share; expected one at a time" in said.error
+    assert said.error.endswith("run it once for each")
+
+
+@pytest.mark.skipif(not RANKS, reason="the recorded traces of two ranks are not beside the checkout")
+def test_the_copies_of_ranks_go_together_again(stepprof: Run, tmp_path: Path) -> None:
+    copies = [tmp_path / path.name for path in RANKS]
+    for path, copy in zip(RANKS, copies, strict=True):
+        assert stepprof("share", path, "--out", copy).code == 0
+    before, after = (json.loads(stepprof("read", "--json", *paths).out) for paths in (RANKS, copies))
+    for key in ("arrivals", "slowest"):
+        assert before[key] == after[key]

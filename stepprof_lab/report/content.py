@@ -52,11 +52,11 @@ def gpu_facts(gpu: GpuObserved | GpuNotObserved) -> list[tuple[str, str]]:
 
 
 def of_analysis(analysis: Analysis, record: Record | None = None) -> list[Table | Series]:
-    """Question and regime first, then where the time goes, the findings, the operators and the notes."""
+    """Regime and question first, then where the time goes, the findings, the operators and the notes."""
     question = analysis.question or (record.scenario.question if record else None)
     head = [
-        ("Question", words.prose(question) if question else "none was recorded with this trace"),
         ("Regime", words.REGIME_WORDS[analysis.regime]),
+        ("Question", words.prose(question) if question else "none was recorded with this trace"),
         *([("Because", words.prose(analysis.regime_reason))] if analysis.regime_reason else []),
         ("Trace", words.visible(analysis.trace)),
         ("Origin", words.ORIGIN_WORDS[analysis.origin]),

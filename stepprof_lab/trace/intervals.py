@@ -25,7 +25,7 @@ def union(start: Int64, end: Int64) -> Intervals:
     """Sorted disjoint intervals that cover the same points; empty ones vanish, touching ones become one."""
     kept = end > start
     start, end = start[kept], end[kept]
-    if not len(start):
+    if len(start) < 2:
         return start, end
     order = np.argsort(start, kind="stable")
     start = start[order]
@@ -52,9 +52,15 @@ def clip(start: Int64, end: Int64, low: int, high: int) -> Intervals:
     return start[kept], end[kept]
 
 
+def part(merged: Intervals, low: int, high: int) -> Intervals:
+    """What of a union lies inside ``[low, high)``; looks at no more than that, for many windows of a long union."""
+    first, last = np.searchsorted(merged[1], low, side="right"), np.searchsorted(merged[0], high)
+    return clip(merged[0][first:last], merged[1][first:last], low, high)
+
+
 def gaps(merged: Intervals, low: int, high: int) -> Intervals:
     """What of ``[low, high)`` a union leaves free."""
-    start, end = clip(*merged, low, high)
+    start, end = part(merged, low, high)
     free_start = np.concatenate((np.array([low], dtype=np.int64), end))
     free_end = np.concatenate((start, np.array([high], dtype=np.int64)))
     kept = free_end > free_start

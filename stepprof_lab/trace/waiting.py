@@ -253,8 +253,8 @@ def active_wait(trace: Trace, reading: Reading, steps: Steps, device: DeviceWork
 
 
 def _step_wait(name: str, low: int, high: int, spans: Intervals, device: DeviceWork) -> StepWait:
-    inside = intervals.clip(*spans, low, high)
-    busy = intervals.overlap(inside, intervals.clip(*device.merged, low, high)) if len(device) else None
+    inside = intervals.part(spans, low, high)
+    busy = intervals.overlap(inside, intervals.part(device.merged, low, high)) if len(device) else None
     return StepWait(name, high - low, intervals.total(*inside), busy)
 
 

@@ -38,16 +38,16 @@ def flowing(drawn: str) -> str:
     return " ".join(drawn.split())
 
 
-def test_the_question_comes_first_then_the_regime_in_words(samples: Any) -> None:
+def test_the_regime_comes_first_in_words_then_the_question(samples: Any) -> None:
     first, second, *_ = of_analysis(samples.cpu_analysis()).splitlines()
-    assert flowing(first) == "Question Is compute waiting for data?"
-    assert flowing(second) == "Regime waits for input"
-    assert "none was recorded" in of_analysis(samples.gpu_analysis()).splitlines()[0]
+    assert flowing(first) == "Regime waits for input"
+    assert flowing(second) == "Question Is compute waiting for data?"
+    assert "none was recorded" in of_analysis(samples.gpu_analysis()).splitlines()[1]
 
 
 def test_the_question_of_the_record_heads_a_trace_that_has_none(samples: Any) -> None:
     drawn = of_analysis(samples.gpu_analysis(), record=samples.record("Is a copy repeated?"))
-    assert "Is a copy repeated?" in drawn.splitlines()[0]
+    assert "Is a copy repeated?" in drawn.splitlines()[1]
 
 
 def test_without_gpu_there_is_no_gpu_column_and_one_line_says_why(samples: Any) -> None:

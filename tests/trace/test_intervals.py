@@ -54,6 +54,7 @@ def test_clip_and_gaps_share_the_window(found, one, other):
     clipped = intervals.clip(*merged, low, high)
     free = intervals.gaps(merged, low, high)
     assert points(*clipped) == points(*merged) & window
+    assert [side.tolist() for side in intervals.part(merged, low, high)] == [side.tolist() for side in clipped]
     assert points(*free) == window - points(*merged)
     assert is_union(*free)
 

@@ -17,6 +17,9 @@ NOT_WORTH_SHARE = 0.02
 """Share of the step below which a label is not worth touching: a validation could hardly show its whole removal."""
 MOST = 5
 
+MOST_LABELS = 1000
+"""Beyond this many names (one for each batch, say) labels are no parts of a step, and nothing is said about them."""
+
 
 def not_worth(case: Case) -> list[str]:
     """One sentence for each label whose time on the host and whose device work are both next to nothing.
@@ -29,7 +32,8 @@ def not_worth(case: Case) -> list[str]:
     reading = case.waiting.reading.names if case.waiting.reading is not None else []
     launched = Launched(case.device)
     found = []
-    for name, rows in label_rows(case.trace).items():
+    labels = label_rows(case.trace)
+    for name, rows in labels.items() if len(labels) <= MOST_LABELS else ():
         own = rows[np.isin(case.trace.lane_id[rows], case.step_lanes)]
         if name in reading or not len(own):
             continue

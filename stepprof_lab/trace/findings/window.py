@@ -42,7 +42,7 @@ def compile_in_window(case: Case) -> Finding | None:
     steps = [
         {"name": name, "compiling_us": us(inside)}
         for name, low, high in zip(case.steps.names, case.steps.start.tolist(), case.steps.end.tolist(), strict=True)
-        if (inside := intervals.total(*intervals.clip(*case.compiling, low, high)))
+        if (inside := intervals.total(*intervals.part(case.compiling, low, high)))
     ]
     return Finding(
         id="compile-in-window",
@@ -114,7 +114,7 @@ def _differing_label(case: Case, longest: int, shortest: int) -> dict[str, Any] 
         own = rows[np.isin(case.trace.lane_id[rows], case.step_lanes)]
         spans = intervals.union(case.trace.start[own], case.trace.end[own])
         inside = [
-            intervals.total(*intervals.clip(*spans, int(case.steps.start[i]), int(case.steps.end[i])))
+            intervals.total(*intervals.part(spans, int(case.steps.start[i]), int(case.steps.end[i])))
             for i in (longest, shortest)
         ]
         more = inside[0] - inside[1]

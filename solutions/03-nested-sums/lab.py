@@ -17,8 +17,11 @@ lab = begin("03")
 # %% [markdown] id="predict"
 # ## Predict
 #
-# The table below is of one step. Before you compute anything: the column *total* adds up to more than the step took.
-# Why?
+# The table below is of one step: all that the step's thread did, by name. *Total* is the time of all calls of a name,
+# with what they call. *Self* is the same without what they call directly. The first row is the step itself (a profiler
+# calls it `ProfilerStep*`). Rows with `cuda` are calls to the GPU's driver; they launch work on the GPU and go on.
+#
+# Before you compute anything: the column *total* adds up to about three times what the step took. Why?
 #
 # - `a` The step really took that long; the wall clock is wrong.
 # - `b` A row's total contains the totals of what it calls, so the same time is added once a level.
@@ -26,9 +29,9 @@ lab = begin("03")
 # - `d` The GPU's time is added to the CPU's time.
 
 # %% id="table-shown"
-print(f"{'name':<14}{'calls':>6}{'total ms':>10}{'self ms':>10}")
+print(f"{'name':<24}{'calls':>6}{'total ms':>10}{'self ms':>10}")
 for row in lab.table["rows"]:
-    print(f"{row['name']:<14}{row['calls']:>6}{row['total_ms']:>10.3f}{row['self_ms']:>10.3f}")
+    print(f"{row['name']:<24}{row['calls']:>6}{row['total_ms']:>10.3f}{row['self_ms']:>10.3f}")
 print(f"\nthe step, in this run under the profiler: {lab.table['traced_step_ms']:.3f} ms")
 
 # %% id="prediction" grade="solution"
@@ -43,18 +46,28 @@ check("03/prediction", prediction).points
 # %% [markdown] id="look"
 # ## Look
 #
-# Another step, as the spans that a trace is made of. Each has a name, a kind, a lane (a thread of the CPU or a stream of
-# the GPU), a start and an end in milliseconds. Kinds: `step`, `label`, `operator` and `launch` on the CPU; `kernel` and
-# `copy` are the GPU's work; `label on the GPU` is where the profiler projects a label: nothing is executed for it.
+# Another step, as the spans that a trace is made of. Each has a name, a kind, a lane (a thread of the CPU or a stream
+# of the GPU), a start and an end in milliseconds. On the CPU there are `step`, `label`, `operator` and `launch` (a call
+# to the GPU's driver). `kernel` and `copy` are the GPU's work. `label on the GPU` is a label that the profiler draws
+# there: nothing is executed for it. A GPU works through one stream in order; different streams may work at the same
+# time.
+#
+# First the picture: what lies inside a span is drawn below it. Then the same spans as numbers.
+
+# %% id="picture"
+from stepprof_lab.report import exercise
+
+exercise.spans(lab.spans)
 
 # %% id="spans-shown"
 for span in lab.spans:
-    print(f"{span['start_ms']:>9.3f} {span['end_ms']:>9.3f}  {span['lane']:<10} {span['kind']:<17} {span['name']}")
+    print(f"{span['start_ms']:>9.3f} {span['end_ms']:>9.3f}  {span['lane']:<9} {span['kind']:<17} {span['name']}")
 
 # %% [markdown] id="elapsed-asked"
 # ## Elapsed
 #
-# Write `elapsed_ms(spans)`: how long the step took on the host's clock. Exactly one span is the step.
+# Write `elapsed_ms(spans)`: how long the step took on the host's clock, in milliseconds. Exactly one span is the step.
+# Work of the step before may still run when it begins, and its own work may end after it.
 
 
 # %% id="elapsed" grade="solution"
@@ -71,7 +84,7 @@ check("03/elapsed_ms", elapsed_ms).points
 # %% [markdown] id="total-asked"
 # ## Total
 #
-# Write `total_ms(spans, name)`: the time of an operator's calls, with what they call inside them.
+# Write `total_ms(spans, name)`: the time of all calls of an operator in the step, with what they call inside them.
 
 
 # %% id="total" grade="solution"
@@ -89,7 +102,8 @@ check("03/total_ms", total_ms).points
 # ## Self
 #
 # Write `self_ms(spans, name)`: the same calls without their direct children. Children are operators and launches that
-# lie inside a call on its own lane; a child's children are in the child already.
+# lie inside a call on its own lane; a child's children are in the child already. Other lanes have clocks to themselves:
+# what happens there at the same time is nobody's child here.
 
 
 # %% id="self" grade="solution"
@@ -122,7 +136,7 @@ check("03/self_ms", self_ms).points
 # %% [markdown] id="busy-asked"
 # ## Busy
 #
-# Write `busy_ms(spans)`: for how long, within the step, was the GPU at work on at least one stream?
+# Write `busy_ms(spans)`: for how many milliseconds, within the step, was the GPU at work on at least one stream?
 
 
 # %% id="busy" grade="solution"
@@ -147,8 +161,11 @@ check("03/busy_ms", busy_ms).points
 # ## Decide
 #
 # Back to the table. Fill in what it says: the sum of the column *total*, the sum of the column *self*, the reason from
-# above (`a` to `d`), and how busy the GPU was, in percent of the step. The table's run knows three windows and two ways to
-# count the GPU; choose what belongs together.
+# above (`a` to `d`), and how busy the GPU was, in percent (0 to 100) of the step.
+#
+# Below are three windows: the step in the run under the profiler, the same step in a run without it, and all that the
+# trace holds. The GPU was counted in the step under the profiler, in two ways: `gpu_busy_ms` is the union, `gpu_sum_ms`
+# adds the streams. Choose what belongs together.
 
 # %% id="windows-shown"
 for name in ("traced_step_ms", "untraced_step_ms", "whole_trace_ms", "gpu_busy_ms", "gpu_sum_ms"):
@@ -171,6 +188,13 @@ check("03/table", table).points
 # %% [markdown] id="record"
 # ## Record
 #
+# Your prediction was kept. Compare it with what you found.
+
+# %% id="prediction-again"
+print("predicted:", prediction)
+print("found:    ", table.get("why") if isinstance(table, dict) else None)
+
+# %% [markdown] id="record-asked"
 # What you decided, in three lines: which number you would quote for this step, which one says where to look, and which
 # sum you will not make again.
 

@@ -57,7 +57,7 @@ def check(ident: str, answer: Any) -> Verdict:
 def verdict_of(ident: str, answer: Any) -> Verdict:
     """The verdict on an answer, with the cases of practice; nothing is shown and nothing kept."""
     item = items.item(ident)
-    chance = variants.chance(variants.learner(), ident)
+    chance = variants.chance(variants.learner(), item.numbers_of or ident)
     cases = [item.draw(chance) for _ in range(item.visible)]
     evidence = [evidence_of(lambda case=case: item.probe(answer, case)) for case in cases]  # type: ignore[misc]
     return msgspec.structs.replace(item.judge(cases, evidence), hidden=item.hidden)

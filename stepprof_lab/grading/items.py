@@ -31,6 +31,8 @@ class Item:
         judge: pure; sees cases and evidence of all runs of the check.
         visible: cases of a check while working.
         hidden: cases when it is graded, beside the visible ones.
+        numbers_of: the purpose whose own numbers its visible cases are drawn from, where several items are about one
+            thing; None for its own id.
     """
 
     id: str
@@ -40,6 +42,7 @@ class Item:
     judge: Judge
     visible: int = 1
     hidden: int = 0
+    numbers_of: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

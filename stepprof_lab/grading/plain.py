@@ -21,7 +21,7 @@ def number(value: Any) -> float | None:
     """A finite number as a float; None where it is none. NumPy scalars and torch tensors of one element count."""
     if type(value) in {int, float}:
         found = value
-    elif type(value).__module__.split(".")[0] in {"numpy", "torch"} and hasattr(value, "item"):
+    elif is_array(value) and hasattr(value, "item") and _size(value) == 1:
         found = value.item()
     else:
         return None
@@ -30,8 +30,18 @@ def number(value: Any) -> float | None:
     return float(found)
 
 
+def is_array(value: Any) -> bool:
+    """Whether its type is NumPy's or torch's own; a subclass of the learner's is not."""
+    return type(value).__module__.split(".")[0] in {"numpy", "torch"}
+
+
+def _size(value: Any) -> int:
+    size = getattr(value, "numel", None)
+    return int(size()) if callable(size) else int(getattr(value, "size", 1))
+
+
 def data(value: Any, depth: int = 0) -> Any:
-    """A value as plain data; what is none becomes the text ``<its type>``.
+    """A value as plain data; what is none becomes the text ``<its type>``. An array of one dimension is a list.
 
     Texts are cut at `LONGEST_TEXT` characters and lists and dicts at `MOST_VALUES` entries.
     """
@@ -49,6 +59,8 @@ def data(value: Any, depth: int = 0) -> Any:
         if type(value) is dict:
             pairs = list(dict.items(value))[:MOST_VALUES]
             return {key[:LONGEST_TEXT]: data(one, depth + 1) for key, one in pairs if type(key) is str}
+        if is_array(value) and hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1:
+            return data(value[:MOST_VALUES].tolist(), depth + 1)
     if (found := number(value)) is not None:
         return found
     return f"<{type(value).__name__[:100]}>"

@@ -14,6 +14,9 @@ from tests.grading.conftest import LABS, LIVE, ready
 
 ROOT = Path(__file__).resolve().parents[2]
 
+TRIES = 5
+"""Of a check that finds the machine too busy for a verdict; a learner would run the cell again too."""
+
 
 def lab_parameters() -> list[object]:
     """The labs to be run from end to end: one in the fast set, for each starts a process of its own."""
@@ -97,7 +100,8 @@ def test_there_are_answers_enough(source: Path) -> None:
 
 @pytest.mark.parametrize("answer", answer_parameters())
 def test_a_named_answer_is_judged_as_it_should_be(answer: answers.Answer) -> None:
-    verdict = verdict_of(answer.item, ready(answer))
+    verdict = next((one for _ in range(TRIES) if not (one := verdict_of(answer.item, ready(answer))).undecided), None)
+    assert verdict is not None, f"this machine could not hold what the check needs, {TRIES} times"
     if answer.is_right:
         assert verdict.passed, verdict
         assert verdict.misconception is None

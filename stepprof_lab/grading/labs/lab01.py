@@ -15,7 +15,7 @@ import msgspec
 
 from stepprof_lab import scenario
 from stepprof_lab.grading import catalogue, choices, judging, plain
-from stepprof_lab.grading.items import Item, Lab, OwnNumbers
+from stepprof_lab.grading.items import Item, Judge, Lab, OwnNumbers
 from stepprof_lab.grading.labs import records, stories
 from stepprof_lab.grading.model import Case, Evidence, Part, Said, Verdict
 from stepprof_lab.grading.probing import Unanswered
@@ -55,7 +55,7 @@ def _question_item(kind: str) -> Item:
 # ---- the records ----
 
 
-def _probe_record(answer: Any, _: Case) -> Evidence:
+def probe_record(answer: Any, _: Case) -> Evidence:
     """The record's plain values, and why the library would not take it."""
     if answer is None or answer is ... or (type(answer) is str and not answer.strip()):
         raise Unanswered
@@ -85,8 +85,9 @@ def _values_of(answer: Any) -> dict[str, Any]:
     return found
 
 
-def _judge_record(kind: str) -> Any:
-    ident, of = f"01/{kind}", sum(records.PARTS.values())
+def judge_record(ident: str, kind: str) -> Judge:
+    """The judge of an item that asks for a scenario record; a case has the ``facts`` of its story."""
+    of = sum(records.PARTS.values())
 
     def judge(cases: Sequence[Case], evidence: Sequence[Evidence]) -> Verdict:
         if (early := judging.not_run(ident, of, evidence)) is not None:
@@ -96,7 +97,7 @@ def _judge_record(kind: str) -> Any:
             return judging.wrong(ident, of, evidence, idea=None, values={"problem": problems[0]})
         found = records.faults(record, problems, kind, cases[0]["facts"])
         if not found:
-            return judging.right(ident, of, evidence, Said(key=f"01.right.{kind}"))
+            return judging.right(ident, of, evidence, Said(key=ident.replace("/", ".right.")))
         failed = {fault.part for fault in found}
         parts = [Part(id=name, points=0 if name in failed else of_, of=of_) for name, of_ in records.PARTS.items()]
         points = sum(part.points for part in parts)
@@ -111,8 +112,8 @@ def _record_item(kind: str) -> Item:
         id=f"01/{kind}",
         points=sum(records.PARTS.values()),
         draw={"training": stories.training, "inference": stories.inference}[kind],
-        probe=_probe_record,
-        judge=_judge_record(kind),
+        probe=probe_record,
+        judge=judge_record(f"01/{kind}", kind),
     )
 
 

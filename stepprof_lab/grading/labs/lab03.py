@@ -1,232 +1,240 @@
 """Lab 03, nested sums: elapsed, self, total and busy, and a table that adds up to three times the wall.
 
-The cases are lists of spans, as a trace holds them: ``{"name", "kind", "lane", "start_ms", "end_ms"}``. The right
-values are the interpreter's (`stepprof_lab.trace`); a test compares both on the same constructed trace.
+The cases are constructed steps (`stepprof_lab.grading.spans`), drawn so that every wrong idea gives another number
+than the right one.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stepprof_lab.grading import ideas, judging, plain
+from stepprof_lab.grading import choices, ideas, judging, plain, spans
 from stepprof_lab.grading.items import Item, Lab, OwnNumbers
 from stepprof_lab.grading.model import Bar, Case, Evidence, Part, Picture, Said, Verdict
 from stepprof_lab.grading.probing import Unanswered, call
-
-Span = dict[str, Any]
+from stepprof_lab.grading.spans import STREAMS, WORK, Span, busy, elapsed, length, own, total, union
 
 TOLERANCE = 0.002
 """Relative. The numbers are arithmetic on exact spans: only rounding may differ."""
-
-WORK = ("kernel", "copy")
-
-REASONS = {
-    "a": "The step really took that long; the wall clock is wrong.",
-    "b": "A row's total contains the totals of what it calls, so the same time is added once a level.",
-    "c": "The profiler makes every operator slower.",
-    "d": "The GPU's time is added to the CPU's time.",
-}
-
-
-def make_step(chance: random.Random) -> list[Span]:
-    """One step of a constructed trace, with work of the step before in it and work that ends after it.
-
-    Three levels of operators on a thread, launches, two streams whose work overlaps, and the labels' projections on
-    the streams. Times in ms, whole microseconds.
-    """
-
-    def draw(low: float, high: float) -> float:
-        return round(chance.uniform(low, high), 3)
-
-    spans: list[Span] = []
-    now = draw(100.0, 140.0)
-    begin = now
-
-    def span(name: str, kind: str, lane: str, start: float, end: float) -> None:
-        spans.append({"name": name, "kind": kind, "lane": lane, "start_ms": round(start, 3), "end_ms": round(end, 3)})
-
-    earlier = draw(1.5, 3.0)
-    span("left_over_gemm", "kernel", "stream 7", begin - draw(2.0, 4.0), begin + earlier)
-    ready = {"stream 7": begin + earlier + 0.01, "stream 20": begin}
-    now += draw(0.6, 1.4)
-    label = now
-    for number in range(chance.randint(2, 3)):
-        outer, now = now, now + draw(0.2, 0.5)
-        middle, now = now, now + draw(0.2, 0.4)
-        for stream in ("stream 7", "stream 20"):
-            inner, now = now, now + draw(0.3, 0.9)
-            span("aten::mm", "operator", "thread 1", inner, now)
-            span("cudaLaunchKernel", "launch", "thread 1", now - 0.05, now - 0.02)
-            start = max(ready[stream], now)
-            ready[stream] = start + draw(2.0, 4.0)
-            span("gemm", "kernel", stream, start, ready[stream])
-            now += draw(0.1, 0.3)
-        span("aten::addmm", "operator", "thread 1", middle, now)
-        now += draw(0.1, 0.4)
-        span("aten::linear", "operator", "thread 1", outer, now)
-        now += draw(0.2, 0.6) if number else draw(0.6, 0.9)
-    span("Memcpy DtoH", "copy", "stream 7", ready["stream 7"] + 0.02, ready["stream 7"] + draw(0.5, 1.0))
-    end = min(ready.values()) - draw(0.3, 0.8)
-    end = max(end, now + 0.2)
-    span("train", "label", "thread 1", label, end - 0.1)
-    for lane in ("stream 7", "stream 20"):
-        own = [one for one in spans if one["lane"] == lane and one["start_ms"] > begin]
-        first, last = min(one["start_ms"] for one in own), max(one["end_ms"] for one in own)
-        span("train", "label on the GPU", lane, first - draw(0.8, 1.2), last + draw(0.8, 1.2))
-    span("step", "step", "thread 1", begin, end)
-    return sorted(spans, key=lambda one: (one["start_ms"], -one["end_ms"]))
-
-
-# ---- what is right ----
-
-
-def elapsed(spans: Sequence[Span]) -> float:
-    """The step's time on the host's clock, in ms."""
-    step = _step(spans)
-    return float(step["end_ms"] - step["start_ms"])
-
-
-def total(spans: Sequence[Span], name: str) -> float:
-    """Sum of an operator's calls with their children, in ms."""
-    return sum(_length(one) for one in spans if one["name"] == name and one["kind"] == "operator")
-
-
-def own(spans: Sequence[Span], name: str) -> float:
-    """An operator's time without its direct children, in ms."""
-    return total(spans, name) - sum(_length(child) for one in _named(spans, name) for child in _children(spans, one))
-
-
-def busy(spans: Sequence[Span], kinds: Sequence[str] = WORK) -> float:
-    """How long the GPU was at work inside the step: the union of its work, clipped to the step, in ms."""
-    step = _step(spans)
-    return _union(
-        [
-            (max(one["start_ms"], step["start_ms"]), min(one["end_ms"], step["end_ms"]))
-            for one in spans
-            if one["kind"] in kinds
-        ]
-    )
-
-
-def _step(spans: Sequence[Span]) -> Span:
-    return next(one for one in spans if one["kind"] == "step")
-
-
-def _length(one: Span) -> float:
-    return float(one["end_ms"] - one["start_ms"])
-
-
-def _named(spans: Sequence[Span], name: str) -> list[Span]:
-    return [one for one in spans if one["name"] == name and one["kind"] == "operator"]
-
-
-def _inside(spans: Sequence[Span], outer: Span) -> list[Span]:
-    return [
-        one
-        for one in spans
-        if one is not outer
-        and one["lane"] == outer["lane"]
-        and one["kind"] in {"operator", "launch"}
-        and outer["start_ms"] <= one["start_ms"]
-        and one["end_ms"] <= outer["end_ms"]
-    ]
-
-
-def _children(spans: Sequence[Span], outer: Span) -> list[Span]:
-    inside = _inside(spans, outer)
-    return [one for one in inside if not any(one in _inside(spans, other) for other in inside)]
-
-
-def _union(parts: Sequence[tuple[float, float]]) -> float:
-    found, reached = 0.0, float("-inf")
-    for start, end in sorted(part for part in parts if part[1] > part[0]):
-        found += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return found
+ROUNDING_MS = 0.051
+"""An answer may be rounded to a tenth of a millisecond."""
 
 
 # ---- what wrong ideas give ----
 
 
-def _work(case: Case) -> list[Span]:
-    return [one for one in case["spans"] if one["kind"] in WORK]
+def _each(case: Case, take: Callable[[Sequence[Span]], float]) -> float:
+    """One number for each call of the case's operator, with that call's children, put together by ``take``."""
+    return take(spans.named(case["spans"], case["name"]))
 
 
-def _clipped(case: Case, spans: Sequence[Span]) -> list[float]:
-    step = _step(case["spans"])
-    return [max(0.0, min(one["end_ms"], step["end_ms"]) - max(one["start_ms"], step["start_ms"])) for one in spans]
+def _without(case: Case, of: Callable[[Span], Sequence[Span]]) -> float:
+    """The operator's total less what each of its calls has in it by some idea."""
+    calls = spans.named(case["spans"], case["name"])
+    return sum(length(one) - sum(map(length, of(one))) for one in calls)
+
+
+def _sum(case: Case, *kinds: str) -> float:
+    return sum(length(one) for one in case["spans"] if one["kind"] in kinds)
+
+
+def _main(case: Case) -> list[Span]:
+    return [one for one in case["spans"] if one["lane"] == spans.MAIN]
+
+
+def _range(found: Sequence[Span]) -> float:
+    return float(max(one["end_ms"] for one in found) - min(one["start_ms"] for one in found))
 
 
 ELAPSED_IDEAS: Mapping[str, ideas.Idea] = {
-    "totals-summed": lambda case: sum(_length(one) for one in case["spans"] if one["kind"] == "operator"),
-    "everything-summed": lambda case: sum(_length(one) for one in case["spans"]),
-    "other-window": lambda case: (
-        max(one["end_ms"] for one in case["spans"]) - min(one["start_ms"] for one in case["spans"])
+    "totals-summed": lambda case: _sum(case, "operator"),
+    "totals-summed, with launches": lambda case: _sum(case, "operator", "launch"),
+    "totals-summed, the host": lambda case: _sum(case, *spans.HOST),
+    "totals-summed, without the step": lambda case: _sum(case, "label", "operator", "launch"),
+    "totals-summed, of the thread": lambda case: sum(map(length, _main(case))),
+    "totals-summed, of the thread without the step": lambda case: (
+        sum(map(length, _main(case))) - elapsed(case["spans"])
     ),
-    "label-for-step": lambda case: next(_length(one) for one in case["spans"] if one["kind"] == "label"),
+    "totals-summed, the thread's operators": lambda case: sum(
+        length(one) for one in _main(case) if one["kind"] == "operator"
+    ),
+    "totals-summed, everything": lambda case: sum(map(length, case["spans"])),
+    "other-window": lambda case: _range(case["spans"]),
+    "other-window, with the tail": lambda case: (
+        max(one["end_ms"] for one in case["spans"]) - spans.step_of(case["spans"])["start_ms"]
+    ),
+    "other-window, with the head": lambda case: (
+        spans.step_of(case["spans"])["end_ms"] - min(one["start_ms"] for one in case["spans"])
+    ),
+    "other-window, the work": lambda case: _range([one for one in case["spans"] if one["kind"] in WORK]),
+    "label-for-step": lambda case: max(length(one) for one in case["spans"] if one["kind"] == "label"),
+    "label-for-step, all labels": lambda case: _sum(case, "label"),
+    "label-for-step, operators": lambda case: _range([one for one in case["spans"] if one["kind"] == "operator"]),
     "busy-for-elapsed": lambda case: busy(case["spans"]),
+    "cpu-and-gpu-added": lambda case: elapsed(case["spans"]) + busy(case["spans"]),
 }
-
-OWN_IDEAS: Mapping[str, ideas.Idea] = {
-    "total-for-self": lambda case: total(case["spans"], case["name"]),
-    "descendants-taken-twice": lambda case: (
-        total(case["spans"], case["name"])
-        - sum(_length(one) for call_ in _named(case["spans"], case["name"]) for one in _inside(case["spans"], call_))
-    ),
-    "one-call": lambda case: own(case["spans"], case["name"]) / len(_named(case["spans"], case["name"])),
-}
+"""What stands before a comma is the misconception, what follows is how it came about."""
 
 TOTAL_IDEAS: Mapping[str, ideas.Idea] = {
     "self-for-total": lambda case: own(case["spans"], case["name"]),
     "children-added": lambda case: (
         total(case["spans"], case["name"])
-        + sum(_length(one) for call_ in _named(case["spans"], case["name"]) for one in _inside(case["spans"], call_))
+        + sum(map(length, itertools.chain(*(spans.inside(case["spans"], one) for one in _calls(case)))))
     ),
-    "one-call": lambda case: total(case["spans"], case["name"]) / len(_named(case["spans"], case["name"])),
+    "children-added, direct ones": lambda case: (
+        total(case["spans"], case["name"])
+        + sum(map(length, itertools.chain(*(spans.children(case["spans"], one) for one in _calls(case)))))
+    ),
+    "one-call": lambda case: total(case["spans"], case["name"]) / len(_calls(case)),
+    "one-call, the first": lambda case: length(_calls(case)[0]),
+    "one-call, the last": lambda case: length(_calls(case)[-1]),
+    "one-call, the longest": lambda case: max(map(length, _calls(case))),
+    "first-to-last": lambda case: _range(_calls(case)),
 }
 
-BUSY_IDEAS: Mapping[str, ideas.Idea] = {
-    "streams-added": lambda case: sum(_clipped(case, _work(case))),
-    "streams-added-unclipped": lambda case: sum(_length(one) for one in _work(case)),
-    "annotations-counted": lambda case: busy(case["spans"], (*WORK, "label on the GPU")),
-    "annotations-summed": lambda case: sum(
-        _length(one) for one in case["spans"] if one["kind"] in {*WORK, "label on the GPU"}
+OWN_IDEAS: Mapping[str, ideas.Idea] = {
+    "total-for-self": lambda case: total(case["spans"], case["name"]),
+    "descendants-taken-twice": lambda case: _without(case, lambda one: spans.inside(case["spans"], one)),
+    "lanes-mixed": lambda case: _without(
+        case,
+        lambda one: spans.children(case["spans"], one, kinds=("operator", "launch", "kernel", "copy"), any_lane=True),
     ),
-    "other-window": lambda case: _union([(one["start_ms"], one["end_ms"]) for one in _work(case)]),
-    "first-to-last": lambda case: (
-        max(one["end_ms"] for one in _work(case)) - min(one["start_ms"] for one in _work(case))
+    "lanes-mixed, all below": lambda case: _without(
+        case,
+        lambda one: spans.inside(case["spans"], one, kinds=("operator", "launch", "kernel", "copy"), any_lane=True),
     ),
-    "one-stream": lambda case: max(
-        sum(_clipped(case, [one for one in _work(case) if one["lane"] == lane])) for lane in ("stream 7", "stream 20")
+    "launches-left-in": lambda case: _without(
+        case, lambda one: spans.children(case["spans"], one, kinds=("operator",))
     ),
+    "one-call": lambda case: own(case["spans"], case["name"]) / len(_calls(case)),
+    "one-call, the first": lambda case: own(_only(case, 0), case["name"]),
+    "one-call, the last": lambda case: own(_only(case, -1), case["name"]),
+    "children-for-self": lambda case: total(case["spans"], case["name"]) - own(case["spans"], case["name"]),
+}
+
+
+def _calls(case: Case) -> list[Span]:
+    return spans.named(case["spans"], case["name"])
+
+
+def _only(case: Case, number: int) -> list[Span]:
+    """The spans with one call of the operator alone."""
+    kept = _calls(case)[number]
+    return [one for one in case["spans"] if one is kept or one["name"] != case["name"]]
+
+
+_KINDS = {
+    "work": WORK,
+    "with projections": (*WORK, "label on the GPU"),
+    "projections alone": ("label on the GPU",),
+    "kernels": ("kernel",),
+    "copies": ("copy",),
+}
+_LANES = {"both": STREAMS, STREAMS[0]: STREAMS[:1], STREAMS[1]: STREAMS[1:]}
+
+
+def _clip(step: Span, one: Span) -> tuple[float, float]:
+    return max(one["start_ms"], step["start_ms"]), min(one["end_ms"], step["end_ms"])
+
+
+def _whole(_: Span, one: Span) -> tuple[float, float]:
+    return one["start_ms"], one["end_ms"]
+
+
+def _if_inside(step: Span, one: Span) -> tuple[float, float]:
+    kept = step["start_ms"] <= one["start_ms"] and one["end_ms"] <= step["end_ms"]
+    return _whole(step, one) if kept else (0.0, 0.0)
+
+
+def _if_begun(step: Span, one: Span) -> tuple[float, float]:
+    kept = step["start_ms"] <= one["start_ms"] < step["end_ms"]
+    return _whole(step, one) if kept else (0.0, 0.0)
+
+
+_WINDOWS = {"clipped": _clip, "whole": _whole, "inside": _if_inside, "begun": _if_begun}
+
+
+def _added(parts: Sequence[tuple[float, float]]) -> float:
+    return sum(max(0.0, end - start) for start, end in parts)
+
+
+_WAYS = {"union": union, "sum": _added}
+
+
+def _counted(case: Case, kinds: str, way: str, window: str, lanes: str) -> float:
+    """The GPU's time, counted in some way."""
+    step = spans.step_of(case["spans"])
+    chosen = [one for one in case["spans"] if one["kind"] in _KINDS[kinds] and one["lane"] in _LANES[lanes]]
+    return _WAYS[way]([_WINDOWS[window](step, one) for one in chosen])
+
+
+def _misconception(kinds: str, way: str, window: str, lanes: str) -> str:
+    """The first that matters of several mistakes: what counts as work, then how it is put together, then where."""
+    if "projections" in kinds:
+        return "annotations-counted"
+    if way == "sum" and lanes == "both":
+        return "streams-added"
+    if window != "clipped":
+        return "other-window"
+    return "one-stream" if lanes != "both" else "copies-left-out" if kinds == "kernels" else "copies-alone"
+
+
+def _ways_to_count() -> dict[str, ideas.Idea]:
+    """Every combination of mistakes, those with one mistake first; a ``+`` stands for each further one."""
+    found = []
+    right = ("work", "union", "clipped", "both")
+    for how in itertools.product(_KINDS, _WAYS, _WINDOWS, _LANES):
+        mistakes = sum(one != other for one, other in zip(how, right, strict=True))
+        name = f"{_misconception(*how)}, {'/'.join(how)}{'+' * (mistakes - 1)}"
+        if mistakes:
+            found.append((mistakes, name, lambda case, how=how: _counted(case, *how)))
+    return {name: idea for _, name, idea in sorted(found, key=lambda one: one[0])}
+
+
+_OTHER_THAN_COUNTED: Mapping[str, ideas.Idea] = {
     "elapsed-for-busy": lambda case: elapsed(case["spans"]),
+    "first-to-last": lambda case: _range([one for one in case["spans"] if one["kind"] in WORK]),
+    "first-to-last, with projections": lambda case: _range([one for one in case["spans"] if one["lane"] in STREAMS]),
+    "idle-for-busy": lambda case: elapsed(case["spans"]) - busy(case["spans"]),
+    "percent-for-time": lambda case: 100 * busy(case["spans"]) / elapsed(case["spans"]),
+    "percent-for-time, a fraction": lambda case: busy(case["spans"]) / elapsed(case["spans"]),
 }
 
-SAME_IDEA = {
-    "everything-summed": "totals-summed",
-    "streams-added-unclipped": "streams-added",
-    "annotations-summed": "annotations-counted",
-}
-"""Ideas that give other numbers and are the same misconception."""
+BUSY_IDEAS: Mapping[str, ideas.Idea] = {**_OTHER_THAN_COUNTED, **_ways_to_count()}
 
 
-# ---- the items ----
+# ---- the items that ask for one number ----
 
 
-def _draw_step(wrong: Mapping[str, ideas.Idea], right: ideas.Idea, names: Sequence[str] = ()) -> Any:
-    """A function that draws a case on which the wrong ideas and the right one all give different numbers."""
+def _draw_step(right: ideas.Idea, wrong: Mapping[str, ideas.Idea], names: Sequence[str] = ()) -> Any:
+    """A function that draws a case on which no wrong idea gives the right number, nor another one's."""
 
     def draw(chance: random.Random) -> Case:
         while True:
-            case: Case = {"spans": make_step(chance)}
+            case: Case = {"spans": spans.make_step(chance)}
             if names:
                 case["name"] = chance.choice(names)
-            if ideas.tell_apart(case, {**wrong, "right": right}, TOLERANCE):
+            wanted = right(case)
+            if (
+                abs(wanted - round(wanted)) > 3 * ROUNDING_MS
+                and ideas.differ_from(wanted, case, wrong, TOLERANCE, ROUNDING_MS)
+                and _told_apart(case, wrong)
+            ):
                 return case
 
     return draw
+
+
+def _told_apart(case: Case, wrong: Mapping[str, ideas.Idea]) -> bool:
+    """Whether single mistakes give other numbers than those that are another misconception."""
+    single = sorted((idea(case), name.split(",")[0]) for name, idea in wrong.items() if not name.endswith("+"))
+    return all(
+        one == other or not ideas.is_near(low, high, TOLERANCE, ROUNDING_MS)
+        for (low, one), (high, other) in itertools.pairwise(single)
+    )
 
 
 def _probe_number(answer: Any, case: Case) -> Evidence:
@@ -239,37 +247,38 @@ def _judge_number(ident: str, of: float, right: ideas.Idea, wrong: Mapping[str, 
     def judge(cases: Sequence[Case], evidence: Sequence[Evidence]) -> Verdict:
         if (early := judging.not_run(ident, of, evidence)) is not None:
             return early
-        answers = [one.data.get("value") for one in evidence]
-        wanted = [right(case) for case in cases]
-        picture = _picture(answers[0], wanted[0])
-        if all(a is not None and ideas.is_near(a, w, TOLERANCE) for a, w in zip(answers, wanted, strict=True)):
-            name = ident.split("/")[1]
-            return judging.right(ident, of, evidence, Said(key=f"03.right.{name}"), picture=picture)
+        answers = [one.data["value"] for one in evidence]
         if any(answer is None for answer in answers):
             return judging.no_number(ident, of, evidence)
-        idea = ideas.shown_by(answers, cases, wrong, TOLERANCE) or _thousand(answers, wanted)
-        return judging.wrong(
-            ident, of, evidence, idea=SAME_IDEA.get(idea or "", idea), values=_values(answers, wanted), picture=picture
-        )
+        wanted = [right(case) for case in cases]
+        picture = _picture(answers[0], wanted[0])
+        if _all_near(answers, wanted):
+            name = ident.split("/")[1]
+            return judging.right(ident, of, evidence, Said(key=f"03.right.{name}"), picture=picture)
+        idea = _as_given_otherwise(answers, wanted) or ideas.shown_by(answers, cases, wrong, TOLERANCE, ROUNDING_MS)
+        values = {"yours": f"{answers[0]:.3f} ms", "reference": f"{wanted[0]:.3f} ms"}
+        return judging.wrong(ident, of, evidence, idea=idea and idea.split(",")[0], values=values, picture=picture)
 
     return judge
 
 
-def _thousand(answers: Sequence[Any], wanted: Sequence[float]) -> str | None:
-    """Another unit gives the right number a thousand times."""
-    for factor in (1e3, 1e-3, 1e6):
-        if all(ideas.is_near(a, w * factor, TOLERANCE) for a, w in zip(answers, wanted, strict=True)):
-            return "units-mixed"
+def _all_near(answers: Sequence[Any], wanted: Sequence[float], factor: float = 1.0) -> bool:
+    absolute = ROUNDING_MS * min(1.0, abs(factor))
+    return all(ideas.is_near(a / factor, w, TOLERANCE, absolute) for a, w in zip(answers, wanted, strict=True))
+
+
+def _as_given_otherwise(answers: Sequence[Any], wanted: Sequence[float]) -> str | None:
+    """The right number in another unit, with the other sign, or rounded so far that it says little."""
+    if any(_all_near(answers, wanted, factor) for factor in (1e3, 1e-3, 1e6)):
+        return "units-mixed"
+    if _all_near(answers, wanted, -1.0):
+        return "end-before-start"
+    if all(a == int(a) and abs(a - w) < 1 for a, w in zip(answers, wanted, strict=True)):
+        return "rounded-away"
     return None
 
 
-def _values(answers: Sequence[Any], wanted: Sequence[float]) -> dict[str, Any]:
-    return {"yours": f"{answers[0]:.3f} ms", "reference": f"{wanted[0]:.3f} ms"}
-
-
-def _picture(answer: float | None, wanted: float) -> Picture | None:
-    if answer is None:
-        return None
+def _picture(answer: float, wanted: float) -> Picture:
     return Picture(
         unit="ms",
         bars=[Bar(name="yours", value=answer, kind="yours"), Bar(name="reference", value=wanted, kind="reference")],
@@ -283,7 +292,7 @@ def _number_item(
     return Item(
         id=ident,
         points=points,
-        draw=_draw_step(wrong, right, names),
+        draw=_draw_step(right, wrong, names),
         probe=_probe_number,
         judge=_judge_number(ident, points, right, wrong),
         visible=2,
@@ -293,53 +302,75 @@ def _number_item(
 
 # ---- the table ----
 
+TABLE_TIMES_WALL = (2.85, 3.15)
+"""The column of totals adds up to so many times the step."""
+
 
 def make_table(chance: random.Random) -> dict[str, Any]:
-    """A step's operator table as a profiler prints it, with the walls of two runs beside it.
+    """A step's table as a profiler prints it, with the walls of two runs beside it.
 
-    The busy time and one wall are of the traced run; another wall is of a run without the profiler, and a third
-    window holds the warm-up step too.
+    Its rows are all that the step's thread does, so that the self times add up to the step. The busy time and one wall
+    are of the traced run; another wall is of a run without the profiler, and a third window holds the warm-up step too.
     """
     while True:
-        spans = make_step(chance)
-        wall, at_work = elapsed(spans), busy(spans)
-        rows = [_row(spans, name) for name in ("aten::linear", "aten::addmm", "aten::mm")]
-        windows = {
-            "traced_step_ms": wall,
-            "untraced_step_ms": wall * chance.uniform(0.6, 0.8),
-            "whole_trace_ms": wall * chance.uniform(2.2, 2.8),
-        }
-        work = [one for one in spans if one["kind"] in WORK]
-        counted = {"gpu_busy_ms": at_work, "gpu_sum_ms": sum(_clipped({"spans": spans}, work))}
-        if counted["gpu_sum_ms"] > 1.05 * at_work and sum(row["total_ms"] for row in rows) > 1.2 * wall:
-            return {"rows": rows, **{name: round(value, 3) for name, value in {**windows, **counted}.items()}}
+        made = spans.make_step(chance)
+        main = [one for one in made if one["lane"] == spans.MAIN]
+        rows = sorted((_row(main, name) for name in {one["name"] for one in main}), key=lambda row: -row["total_ms"])
+        wall, at_work = elapsed(made), busy(made)
+        added = _counted({"spans": made}, "work", "sum", "clipped", "both")
+        low, high = TABLE_TIMES_WALL
+        if low <= sum(row["total_ms"] for row in rows) / wall <= high and added > 1.1 * at_work:
+            break
+    numbers = {
+        "traced_step_ms": wall,
+        "untraced_step_ms": wall * chance.uniform(0.6, 0.8),
+        "whole_trace_ms": wall * chance.uniform(2.2, 2.8),
+        "gpu_busy_ms": at_work,
+        "gpu_sum_ms": added,
+    }
+    return {"rows": rows, **{name: round(value, 3) for name, value in numbers.items()}}
 
 
-def _row(spans: Sequence[Span], name: str) -> dict[str, Any]:
+def _row(main: Sequence[Span], name: str) -> dict[str, Any]:
     return {
         "name": name,
-        "calls": len(_named(spans, name)),
-        "total_ms": round(total(spans, name), 3),
-        "self_ms": round(own(spans, name), 3),
+        "calls": len(spans.named(main, name)),
+        "total_ms": round(total(main, name), 3),
+        "self_ms": round(own(main, name), 3),
     }
 
 
 TABLE_PARTS: Mapping[str, float] = {"sum_of_totals_ms": 0.5, "sum_of_selfs_ms": 0.5, "why": 1, "gpu_busy_percent": 1}
 
+WHY = {"a": "totals-summed", "c": "profiler-blamed", "d": "cpu-and-gpu-added"}
+"""Which misconception each wrong reason shows."""
+
 PERCENT_IDEAS: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "two-runs": lambda table: 100 * table["gpu_busy_ms"] / table["untraced_step_ms"],
+    "two-runs, streams added": lambda table: 100 * table["gpu_sum_ms"] / table["untraced_step_ms"],
     "other-window": lambda table: 100 * table["gpu_busy_ms"] / table["whole_trace_ms"],
+    "other-window, streams added": lambda table: 100 * table["gpu_sum_ms"] / table["whole_trace_ms"],
     "streams-added": lambda table: 100 * table["gpu_sum_ms"] / table["traced_step_ms"],
+    "other-window, of the totals": lambda table: 100 * table["gpu_busy_ms"] / _column(table, "total_ms"),
+    "idle-for-busy": lambda table: 100 - 100 * table["gpu_busy_ms"] / table["traced_step_ms"],
 }
+PERCENT_ROUNDING = 0.51
+"""A percentage may be rounded to a whole one."""
 
 
-def _probe_table(answer: Any, case: Case) -> Evidence:
+def _column(table: Mapping[str, Any], name: str) -> float:
+    return float(sum(row[name] for row in table["rows"]))
+
+
+def _probe_table(answer: Any, _: Case) -> Evidence:
     if answer is None or answer is ...:
         raise Unanswered
     found = plain.data(answer)
-    if not isinstance(found, dict) or all(value is None for value in found.values()):
+    if isinstance(found, dict) and all(value is None for value in found.values()):
         raise Unanswered
-    return Evidence(data={"answer": found, "table": case["table"]}, origin="constructed")
+    if not isinstance(found, dict):
+        raise TypeError(f"a dict with {', '.join(TABLE_PARTS)} was expected, not a {type(answer).__name__}")
+    return Evidence(data={"answer": found}, origin="constructed")
 
 
 def _judge_table(cases: Sequence[Case], evidence: Sequence[Evidence]) -> Verdict:
@@ -347,60 +378,44 @@ def _judge_table(cases: Sequence[Case], evidence: Sequence[Evidence]) -> Verdict
     if (early := judging.not_run(ident, of, evidence)) is not None:
         return early
     table, answer = cases[0]["table"], evidence[0].data["answer"]
-    wanted = {
-        "sum_of_totals_ms": sum(row["total_ms"] for row in table["rows"]),
-        "sum_of_selfs_ms": sum(row["self_ms"] for row in table["rows"]),
-        "gpu_busy_percent": 100 * table["gpu_busy_ms"] / table["traced_step_ms"],
+    percent = 100 * table["gpu_busy_ms"] / table["traced_step_ms"]
+    held = {
+        "sum_of_totals_ms": _is(answer.get("sum_of_totals_ms"), _column(table, "total_ms"), ROUNDING_MS),
+        "sum_of_selfs_ms": _is(answer.get("sum_of_selfs_ms"), _column(table, "self_ms"), ROUNDING_MS),
+        "why": choices.letter(answer.get("why"), "abcd") == "b",
+        "gpu_busy_percent": _is(answer.get("gpu_busy_percent"), percent, PERCENT_ROUNDING),
     }
-    held = {name: _is(answer.get(name), value) for name, value in wanted.items()}
-    held["why"] = str(answer.get("why", "")).strip().lower()[:1] == "b"
     parts = [Part(id=name, points=of_ if held[name] else 0, of=of_) for name, of_ in TABLE_PARTS.items()]
     points = sum(part.points for part in parts)
     if points == of:
         return judging.right(ident, of, evidence, Said(key="03.right.table"))
-    return judging.wrong(ident, of, evidence, idea=_idea_of_table(answer, table, held), points=points, parts=parts)
+    idea = _idea_of_table(answer, table, held)
+    return judging.wrong(ident, of, evidence, idea=idea and idea.split(",")[0], points=points, parts=parts)
 
 
 def _idea_of_table(answer: Mapping[str, Any], table: Mapping[str, Any], held: Mapping[str, bool]) -> str | None:
+    given = answer.get("gpu_busy_percent")
     if not held["gpu_busy_percent"]:
+        if _is(given, table["gpu_busy_ms"] / table["traced_step_ms"], 0.0051):
+            return "fraction-for-percent"
         for name, idea in PERCENT_IDEAS.items():
-            if _is(answer.get("gpu_busy_percent"), idea(table)):
+            if _is(given, idea(table), PERCENT_ROUNDING):
                 return name
     if not held["why"]:
-        return {"a": "totals-summed", "c": "profiler-blamed", "d": "cpu-and-gpu-added"}.get(
-            str(answer.get("why", "")).strip().lower()[:1]
-        )
+        return WHY.get(choices.letter(answer.get("why"), "abcd") or "")
     return None
 
 
-def _is(given: Any, wanted: float) -> bool:
-    """Percent and milliseconds may be rounded to one decimal."""
-    return isinstance(given, int | float) and abs(given - wanted) <= max(0.051, TOLERANCE * abs(wanted))
-
-
-def _draw_table(chance: random.Random) -> Case:
-    return {"table": make_table(chance)}
-
-
-def _probe_prediction(answer: Any, _: Case) -> Evidence:
-    found = plain.data(answer)
-    if not isinstance(found, str) or found.strip().lower()[:1] not in REASONS:
-        raise Unanswered
-    return Evidence(data={"choice": found.strip().lower()[:1]}, origin="constructed")
-
-
-def _judge_prediction(_: Sequence[Case], evidence: Sequence[Evidence]) -> Verdict:
-    if (early := judging.not_run("03/prediction", 1, evidence)) is not None:
-        return early
-    return judging.right("03/prediction", 1, evidence, Said(key="03.right.prediction"))
+def _is(given: Any, wanted: float, absolute: float) -> bool:
+    return type(given) in {int, float} and ideas.is_near(given, wanted, TOLERANCE, absolute)
 
 
 def material(own_numbers: OwnNumbers) -> dict[str, Any]:
     """What the lab hands out: one step's spans, and the table that the last item asks about."""
-    return {"spans": make_step(own_numbers("03/material")), "table": make_table(own_numbers("03/table"))}
+    return {"spans": spans.make_step(own_numbers("03/material")), "table": make_table(own_numbers("03/table"))}
 
 
-_MIDDLE = ("aten::linear", "aten::addmm")
+_OUTER = ("aten::linear", "aten::addmm")
 
 LAB = Lab(
     number="03",
@@ -412,11 +427,17 @@ LAB = Lab(
     origins=("constructed",),
     material=material,
     items=(
-        Item(id="03/prediction", points=1, draw=lambda _: {}, probe=_probe_prediction, judge=_judge_prediction),
+        choices.prediction("03/prediction", "abcd"),
         _number_item("elapsed_ms", 2, lambda case: elapsed(case["spans"]), ELAPSED_IDEAS),
-        _number_item("total_ms", 2, lambda case: total(case["spans"], case["name"]), TOTAL_IDEAS, _MIDDLE),
-        _number_item("self_ms", 3, lambda case: own(case["spans"], case["name"]), OWN_IDEAS, _MIDDLE),
+        _number_item("total_ms", 2, lambda case: total(case["spans"], case["name"]), TOTAL_IDEAS, _OUTER),
+        _number_item("self_ms", 3, lambda case: own(case["spans"], case["name"]), OWN_IDEAS, _OUTER),
         _number_item("busy_ms", 4, lambda case: busy(case["spans"]), BUSY_IDEAS),
-        Item(id="03/table", points=3, draw=_draw_table, probe=_probe_table, judge=_judge_table),
+        Item(
+            id="03/table",
+            points=sum(TABLE_PARTS.values()),
+            draw=lambda chance: {"table": make_table(chance)},
+            probe=_probe_table,
+            judge=_judge_table,
+        ),
     ),
 )

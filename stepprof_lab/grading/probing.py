@@ -5,9 +5,15 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepprof_lab.grading.model import Evidence
+
+if TYPE_CHECKING:
+    from stepprof_lab.devices import Device
+
+WAITS = 60
+"""So many of the newest waits on the practice device say whether its times could be held."""
 
 
 class Unanswered(Exception):
@@ -54,3 +60,20 @@ def in_words(error: BaseException) -> str:
             where = f", at `{frame.line[:120]}`"
             break
     return f"{type(error).__name__}: {said}{where}" if said else f"{type(error).__name__}{where}"
+
+
+def waits_held(device: Device, shortest_ms: float, tolerance: float, repetitions: int) -> bool:
+    """Whether the waits of a check that has just run ended in time often enough for a verdict on times.
+
+    Always true on a GPU, whose times are its own; on the practice device see `practice.Calibration.holds`.
+
+    Args:
+        device: that the check ran on.
+        shortest_ms: the shortest time that is judged.
+        tolerance: the share of it beyond which a wait is late.
+        repetitions: of how many the shortest is taken.
+    """
+    from stepprof_lab import practice
+
+    newest = list(practice.engine().lateness_ns)[-WAITS:] if device.vendor == "practice" else []
+    return not newest or practice.of_lateness(newest).holds(shortest_ms, tolerance=tolerance, repetitions=repetitions)

@@ -16,7 +16,7 @@ from stepprof_lab import scenario
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.scenario import UNITS_OF, Kind, Scenario
 
-Answers = Literal["text", "choice", "yes or no", "whole number", "number", "shapes"]
+Answers = Literal["text", "choice", "yes or no", "whole number", "number", "shapes", "amounts"]
 """How an answer is read."""
 
 
@@ -201,15 +201,26 @@ QUESTIONS: tuple[Question, ...] = (
         default="0",
     ),
     Question(
+        "metric_tolerance",
+        "outputs.metrics",
+        "By which amount may each quality metric differ after a change?",
+        "The amount by which each quality metric of the step may differ, with commas between them.",
+        answers="amounts",
+        examples=("accuracy=0.01", "accuracy=0.01, f1=0.02"),
+    ),
+    Question(
         "tolerance_reason",
         "outputs.reason",
         "Why is that tolerance right?",
         "Why the tolerances are right.",
         required=True,
-        after=("relative_tolerance", "absolute_tolerance"),
+        after=("relative_tolerance", "absolute_tolerance", "metric_tolerance"),
         examples=("the sum is taken in another order",),
     ),
 )
+
+_NONE = {"", "0", "0.0"}
+"""Answers to a question for a tolerance that allow nothing."""
 
 BY_NAME: dict[str, Question] = {question.name: question for question in QUESTIONS}
 
@@ -293,7 +304,7 @@ def _is_open(question: Question, answers: Mapping[str, str]) -> bool:
     """Whether a question has no answer yet and applies to the answers there are."""
     if question.name in answers or answers.get("kind", "training") not in question.kinds:
         return False
-    return not question.after or any(float(answers.get(name, 0)) != 0 for name in question.after)
+    return not question.after or any(answers.get(name, "0").strip() not in _NONE for name in question.after)
 
 
 def _ask_the_rest(answers: dict[str, str], ask: Ask) -> None:
@@ -386,7 +397,22 @@ def _value(question: Question, text: str) -> object:
         if re.search(r"[()\[\]{}]", text):
             raise ValueError(f"a shape is written as 64x1x8x8, with commas between shapes, not {text!r}")
         return [shape.strip() for shape in re.split("[,;]", text) if shape.strip()]
+    if question.answers == "amounts":
+        return _amounts(question, text)
     return text
+
+
+def _amounts(question: Question, text: str) -> dict[str, float]:
+    found = {}
+    for one in filter(None, map(str.strip, re.split("[,;]", text))):
+        name, _, amount = (side.strip() for side in one.rpartition("="))
+        try:
+            found[name] = float(amount)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ValueError(f"{question.name} is written as accuracy=0.01, with commas between them, not {one[:40]!r}")
+    return found
 
 
 def _number(question: Question, text: str) -> int | float:

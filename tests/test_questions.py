@@ -238,3 +238,17 @@ def test_leaving_is_left_to_whoever_asks() -> None:
 
     with pytest.raises(EOFError):
         answer({}, leave)
+
+
+def test_a_metric_s_tolerance_needs_its_reason() -> None:
+    flags = {**FLAGS, "metric-tolerance": "accuracy=0.01, f1 = 0.02"}
+    with pytest.raises(StepprofError, match="tolerance-reason"):
+        answer(flags)
+    made = answer({**flags, "tolerance-reason": "the labels are noisy"})
+    assert made.outputs.metrics == {"accuracy": 0.01, "f1": 0.02}
+
+
+@pytest.mark.parametrize("text", ["accuracy", "=0.1", "accuracy=high"])
+def test_a_metric_s_tolerance_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(StepprofError, match=r"written as accuracy=0\.01"):
+        answer({**FLAGS, "metric-tolerance": text, "tolerance-reason": "r"})

@@ -89,6 +89,7 @@ def test_a_given_python_that_is_not_there_is_one_line(capfd: pytest.CaptureFixtu
     assert len(capfd.readouterr().err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_an_environment_sees_the_packages_of_the_python_it_was_built_on(tmp_path: Path) -> None:
     venv = str(tmp_path / ".venv")
     setup_env.make_venv(sys.executable, venv)
@@ -98,6 +99,7 @@ def test_an_environment_sees_the_packages_of_the_python_it_was_built_on(tmp_path
     assert setup_env.torch_of(setup_env.venv_python(venv)) == setup_env.torch_of(sys.executable)
 
 
+@pytest.mark.slow
 def test_a_broken_environment_of_ours_is_made_again(tmp_path: Path) -> None:
     venv = tmp_path / ".venv"
     venv.mkdir()

@@ -169,6 +169,7 @@ check("12/causes", causes).points
 # Copy the file's text into the cell below, call its function `improved_build`, and repair *one* of the causes. All else
 # stays as it is, and the losses have to be the same as before.
 
+
 # %% id="change" grade="solution"
 def improved_build(device):
     ### BEGIN SOLUTION

@@ -31,6 +31,7 @@ def test_both_arms_get_the_same_batches_over_more_than_an_epoch() -> None:
         assert torch.equal(y, y_ready)
 
 
+@pytest.mark.slow
 def test_both_arms_train_to_the_same_loss_and_learn() -> None:
     losses = []
     for build in (digits.build, digits.build_ready):

@@ -14,8 +14,8 @@ from tests.grading.conftest import LABS, LIVE, ready
 
 ROOT = Path(__file__).resolve().parents[2]
 
-TRIES = 5
-"""Of a check that finds the machine too busy for a verdict; a learner would run the cell again too."""
+TRIES = 4
+"""Of a check that times something: a busy machine may leave it undecided, and a learner would try again too."""
 
 
 def lab_parameters() -> list[object]:
@@ -100,12 +100,14 @@ def test_there_are_answers_enough(source: Path) -> None:
 
 @pytest.mark.parametrize("answer", answer_parameters())
 def test_a_named_answer_is_judged_as_it_should_be(answer: answers.Answer) -> None:
-    verdict = next((one for _ in range(TRIES) if not (one := verdict_of(answer.item, ready(answer))).undecided), None)
-    assert verdict is not None, f"this machine could not hold what the check needs, {TRIES} times"
-    if answer.is_right:
-        assert verdict.passed, verdict
-        assert verdict.misconception is None
-    else:
-        assert not verdict.passed
-        assert verdict.misconception == answer.misconception, verdict
-    assert all(catalogue.sentence(one) for one in verdict.said)
+    """What is constructed is judged the same every time; for what is timed, `tests/benchmarks/judges.py` has rates."""
+    tries = TRIES if answer.item[:2] in LIVE else 1
+    found = []
+    for _ in range(tries):
+        verdict = verdict_of(answer.item, ready(answer))
+        assert all(catalogue.sentence(one) for one in verdict.said)
+        found.append((verdict.passed, verdict.misconception))
+        if found[-1] == (answer.is_right, answer.misconception):
+            break
+    assert found[-1] == (answer.is_right, answer.misconception), found
+    assert answer.is_right or not any(passed for passed, _ in found)

@@ -105,6 +105,7 @@ def test_a_page_stays_small(tmp_path: Path, make: Callable[[int], Events], count
     assert len(timeline_svg(read.timeline, read.analysis.findings).encode()) <= 2_000_000
 
 
+@pytest.mark.slow
 def test_a_still_picture_of_very_many_bars_says_what_it_does_not_show(tmp_path: Path) -> None:
     read = interpret(written(tmp_path / "trace.json", many_lanes(60_000)))
     picture = timeline_svg(read.timeline)

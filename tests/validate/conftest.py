@@ -18,6 +18,14 @@ from stepprof_lab.validate.noise import Meter
 from stepprof_lab.validate.timing import TimedDevice
 
 
+@pytest.fixture(autouse=True, scope="module")
+def what_other_tests_left_is_not_collected() -> Iterator[None]:
+    """Each comparison collects garbage a dozen times, and in a run of all tests would look at all that lives by then."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 class QuietMeter(Meter):
     """A machine on which nothing can be observed."""
 

@@ -54,6 +54,7 @@ def test_the_same_thing_on_two_machines_stands_side_by_side(measured: Callable[.
     assert "no proof that it does the same" in found.reasons[0]
 
 
+@pytest.mark.slow
 def test_intervals_that_do_not_overlap_are_told(measured: Callable[..., Validation]) -> None:
     found = side_by_side(measured(1.0), elsewhere(measured(1.9)), NAMES)
     assert not found.intervals_overlap
@@ -98,6 +99,7 @@ def test_what_is_not_the_same_is_refused(measured: Callable[..., Validation], ch
     assert refused is not None
 
 
+@pytest.mark.slow
 def test_other_outputs_are_refused_unless_the_scenario_allows_them(measured: Callable[..., Validation]) -> None:
     tolerance = {"relative_tolerance": 1e-5, "reason": "machines round differently"}
     for outputs, factor, agrees in (({}, 1 + 1e-9, False), (tolerance, 1 + 1e-9, True), (tolerance, 1.01, False)):

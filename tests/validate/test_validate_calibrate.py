@@ -80,6 +80,7 @@ def test_without_trials_there_is_no_rate() -> None:
     assert (found.false_alarms, found.spread, found.reasons) == ([], None, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [False, True])
 def test_arm_before_is_run_against_itself(world: Any, judge: Compare, ask: Callable[..., Scenario], read: bool) -> None:
     built = len(world.built)
@@ -99,6 +100,7 @@ def test_arm_before_is_run_against_itself(world: Any, judge: Compare, ask: Calla
     assert found.plan["took_s"] < calibrated.took_s  # which is not in the time of the comparison
 
 
+@pytest.mark.slow
 def test_how_many_fit_is_decided_before_and_fewer_than_twenty_are_told(world: Any, judge: Compare) -> None:
     whole = judge(world.arm(2.0), world.arm(2.0))
     took_s = whole.plan["took_s"] - whole.plan["before_plan_s"]
@@ -120,6 +122,7 @@ def test_it_is_null_where_it_was_not_asked_for(world: Any, judge: Compare) -> No
     assert b'"calibration":null' in msgspec.json.encode(found)
 
 
+@pytest.mark.slow
 def test_noise_that_is_larger_than_the_change_is_told(world: Any, judge: Compare) -> None:
     """Instances of a noisy arm differ by more than the change that was shown by luck."""
     noisy = world.noisy(2.0, 0.01, 1, instance=0.2)

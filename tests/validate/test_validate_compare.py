@@ -98,6 +98,7 @@ def test_raw_values_are_kept_in_the_order_in_which_they_were_measured(world: Any
     )
 
 
+@pytest.mark.slow
 def test_the_order_is_drawn_from_the_scenarios_seed(world: Any, judge: Judge, ask: Ask) -> None:
     def order(seed: int) -> list[str]:
         return [block.arm for block in judge(world.arm(2.0), world.arm(2.0), ask(seed=seed)).blocks]

@@ -138,6 +138,7 @@ def test_both_runs_have_the_same_plan(world: Any, judge: Judge) -> None:
     assert orders[0] == orders[1]
 
 
+@pytest.mark.slow
 def test_both_runs_fit_the_budget_together(world: Any, judge: Judge) -> None:
     began = world.now
     step: Parts = [("forward", 20.0), (None, 20.0)]
@@ -161,6 +162,7 @@ def test_a_label_of_one_arm_alone_leaves_the_whole_its_verdict(world: Any, judge
     assert "label 'forward' does not occur in a step of arm after" in found.reasons
 
 
+@pytest.mark.slow
 def test_a_label_that_occurs_several_times_is_summed_up_in_each_step(world: Any, judge: Judge) -> None:
     twice: Parts = [("forward", 1.0), (None, 1.0), ("forward", 1.0)]
     found = judge(arm(world, twice), arm(world, [("forward", 1.0), (None, 1.0)])).region
@@ -169,6 +171,7 @@ def test_a_label_that_occurs_several_times_is_summed_up_in_each_step(world: Any,
     assert "the label occurs 2 times a step in arm before and 1 times a step in arm after" in " ".join(found.reasons)
 
 
+@pytest.mark.slow
 def test_a_label_that_some_steps_do_not_have_is_judged_by_its_mean(world: Any, judge: Judge) -> None:
     def every_second(ms: float) -> Any:
         return arm(world, lambda number: [("forward", ms)] * (number % 2) + [(None, 1.0)])
@@ -181,6 +184,7 @@ def test_a_label_that_some_steps_do_not_have_is_judged_by_its_mean(world: Any, j
     assert any("the verdict is on its mean time over all steps" in one for one in found.reasons)
 
 
+@pytest.mark.slow
 def test_a_label_that_stops_to_occur_cannot_be_compared(world: Any, judge: Judge) -> None:
     at_first = arm(world, lambda number: [("forward" if number <= 8 else None, 1.0)])
     found = judge(at_first, arm(world, [("forward", 1.0)]))
@@ -188,6 +192,7 @@ def test_a_label_that_stops_to_occur_cannot_be_compared(world: Any, judge: Judge
     assert "label 'forward' did not occur in replicate 0 of arm before" in found.reasons
 
 
+@pytest.mark.slow
 def test_a_label_inside_itself_counts_once(world: Any, judge: Judge) -> None:
     def build(device: str) -> Step:
         inner = world.arm(1.0)(device)
@@ -242,6 +247,7 @@ def test_only_one_label_is_heard(world: Any) -> None:
     assert labels._only is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [False, True])
 def test_on_a_queue_the_device_is_waited_for_once_a_block(world: Any, meter: Any, ask: Any, read: bool) -> None:
     device = world.queue_device()
@@ -306,6 +312,7 @@ model_load = false
 """
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_label_in_json_text_and_page(tmp_path: Path) -> None:
     from stepprof_lab.cli import stepprof
 

@@ -125,6 +125,7 @@ def test_the_result_says_that_it_was_resumed_and_keeps_what_was_cut(judge: Compa
     assert not {block.started_s for block in cut_blocks} & {block.started_s for block in found.blocks}
 
 
+@pytest.mark.slow
 def test_a_run_can_be_cut_twice(judge: Compare, cut: Any) -> None:
     before, bomb, partial = cut()
     bomb.error = KeyboardInterrupt()
@@ -200,6 +201,7 @@ def test_what_fails_while_tidying_up_does_not_hide_why_it_stopped() -> None:
         raise RuntimeError("alone")
 
 
+@pytest.mark.slow
 def test_a_calibration_that_was_cut_goes_on_too(
     world: Any, judge: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +301,7 @@ def test_a_file_that_is_no_partial_one_is_refused(tmp_path: Path, text: str) -> 
 # Writing -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_file_is_written_seldom_enough(
     world: Any, judge: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,6 +191,7 @@ def test_what_an_import_sets_once_holds_for_both(world: Any, judge: Any, needed:
     assert VARIABLE not in told  # an import's own business
 
 
+@pytest.mark.slow
 def test_what_a_file_switches_when_it_is_loaded_is_told(tmp_path: Path) -> None:
     text = "from stepprof_lab import Step\nimport torch\n{}\ndef build(device):\n    return Step(lambda: 1.0)\n"
     plain, switching = tmp_path / "plain_arm.py", tmp_path / "switching_arm.py"

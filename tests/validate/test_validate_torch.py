@@ -69,6 +69,7 @@ def test_the_same_training_step_twice_stays_bitwise_equal(cpu: Any, ask: Any) ->
     assert verdict_from(again.blocks, again.design, again.margin).verdict == found.verdict
 
 
+@pytest.mark.slow
 def test_several_times_the_work_is_slower(cpu: Any, ask: Any) -> None:
     found = compare(training(), training(extra=20), ask(), device=cpu, replicates=3, budget_s=30)
     assert found.verdict == "slower"

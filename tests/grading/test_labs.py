@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,16 +28,19 @@ def lab_parameters() -> list[object]:
 
 
 def answer_parameters() -> list[object]:
-    """Every named answer."""
-    return [
-        pytest.param(
-            one,
-            id=f"{one.item}-{one.set_number}-{'right' if one.is_right else 'wrong'}-{one.name}".replace(" ", "-"),
-            marks=[pytest.mark.slow] if source.name[:2] in LIVE else [],
-        )
-        for source in LABS
-        for one in answers.of_lab(source)
-    ]
+    """Every named answer to what is constructed; of what is timed one right answer and two mistakes an item."""
+    found: list[object] = []
+    for source in LABS:
+        taken: Counter[tuple[str, int, bool]] = Counter()
+        for one in answers.of_lab(source):
+            key = (one.item, one.set_number, one.is_right)
+            taken[key] += 1
+            if one.item in LIVE and taken[key] > (1 if one.is_right else 2):
+                continue
+            name = f"{one.item}-{one.set_number}-{'right' if one.is_right else 'wrong'}-{one.name}".replace(" ", "-")
+            marks = [] if source.name[:2] in {"01", "03", "11"} else [pytest.mark.slow]
+            found.append(pytest.param(one, id=name, marks=marks))
+    return found
 
 
 @pytest.mark.parametrize("source", LABS, ids=lambda source: source.name)
@@ -101,7 +105,7 @@ def test_there_are_answers_enough(source: Path) -> None:
 @pytest.mark.parametrize("answer", answer_parameters())
 def test_a_named_answer_is_judged_as_it_should_be(answer: answers.Answer) -> None:
     """What is constructed is judged the same every time; for what is timed, `tests/benchmarks/judges.py` has rates."""
-    tries = TRIES if answer.item[:2] in LIVE else 1
+    tries = TRIES if answer.item in LIVE else 1
     found = []
     for _ in range(tries):
         verdict = verdict_of(answer.item, ready(answer))

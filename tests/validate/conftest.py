@@ -20,7 +20,7 @@ from stepprof_lab.validate.timing import TimedDevice
 
 @pytest.fixture(autouse=True, scope="module")
 def what_other_tests_left_is_not_collected() -> Iterator[None]:
-    """Each comparison collects garbage a dozen times, and in a run of all tests would look at all that lives by then."""
+    """Each comparison collects garbage a dozen times, and after other tests would look at all that lives by then."""
     gc.freeze()
     yield
     gc.unfreeze()

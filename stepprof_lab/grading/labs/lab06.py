@@ -285,7 +285,9 @@ def _probe_same(answer: Any, case: Case) -> Evidence:
     said: dict[str, Any] = {}
     for number, kind in enumerate(case["order"]):
         chance = torch.Generator().manual_seed(case["seed"] + number)
-        batches = [torch.rand(64, generator=chance) + 0.5 for _ in range(SAME_BATCHES)]
+        # Sums of them are exact in any order: a comparison of sums must not find the order by rounding. And odd
+        # numbers of 256ths lie nowhere between two decimals: a comparison of rounded values must not find the bit.
+        batches = [(2 * torch.randint(64, 192, (64,), generator=chance) + 1) / 256 for _ in range(SAME_BATCHES)]
         said[kind] = _truth(call(answer, *_pair(kind, case["seed"]), batches))
     return Evidence(data={"said": said}, origin="constructed")
 

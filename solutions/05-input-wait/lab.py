@@ -87,8 +87,8 @@ check("05/compute_only_ms", compute_only_ms).points
 # `dataset[i]` does both. The first fetch also opens the store; that happens once.
 #
 # Write `parts_ms(dataset, samples)`: for the batch of the given samples (a list of indices), how many milliseconds of
-# steady reading are fetching, and how many are decoding? Return both by name: `{"fetch_ms": ..., "decode_ms": ...}`. The
-# store of your data set is not open yet.
+# steady reading are fetching, and how many are decoding? Return both by name:
+# `{"fetch_ms": ..., "decode_ms": ...}`. The store of your data set is not open yet.
 
 
 # %% id="parts" grade="solution"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stepprof_lab.grading.model import Evidence, Part, Picture, Said, Verdict
+from stepprof_lab.grading.model import Bar, Evidence, Part, Picture, Said, Verdict
 
 
 def not_run(item: str, of: float, evidence: Sequence[Evidence]) -> Verdict | None:
@@ -62,6 +62,21 @@ def wrong(
     key = next(one for one in candidates if catalogue.find(f"{one}.seen") is not None)
     said = [Said(key=f"{key}.seen", values=values or {}), Said(key=f"{key}.hint", values=values or {})]
     return _verdict(item, points, of, evidence, misconception=idea, said=said, parts=list(parts), picture=picture)
+
+
+def three_steps(before: str, times: Mapping[str, float]) -> Picture:
+    """The learner's step, the library's own and the one that both began with, in ms a step.
+
+    Args:
+        before: key of the third one's name.
+        times: by the names "yours", "reference" and "before".
+    """
+    bars = [
+        Bar(name="yours", value=times["yours"], kind="yours"),
+        Bar(name="reference", value=times["reference"], kind="reference"),
+        Bar(name=before, value=times["before"]),
+    ]
+    return Picture(unit="ms a step", bars=bars)
 
 
 def undecided(item: str, of: float, evidence: Sequence[Evidence], reason: Said) -> Verdict:

@@ -20,7 +20,7 @@ from stepprof_lab import devices
 from stepprof_lab.construct import Construct
 from stepprof_lab.grading import choices, copying, ideas, judging, plain, sorting
 from stepprof_lab.grading.items import Item, Lab, OwnNumbers
-from stepprof_lab.grading.model import Bar, Case, Evidence, Part, Picture, Said, Verdict
+from stepprof_lab.grading.model import Case, Evidence, Part, Said, Verdict
 from stepprof_lab.grading.probing import Unanswered, call, waits_held
 from stepprof_lab.grading.sorting import Thing
 from stepprof_lab.trace import interpret
@@ -389,7 +389,7 @@ def _judge_step(cases: Sequence[Case], evidence: Sequence[Evidence]) -> Verdict:
     }
     can_tell = all(one["before"] >= TOLD_APART * one["reference"] for one in times)
     can_tell = can_tell and all(one.data["held"] for one in evidence)
-    picture = _picture(times[0])
+    picture = judging.three_steps("06.bar.before", times[0])
     if all(held.values()):
         return judging.right(ident, of, evidence, Said(key="06.right.make_step"), picture=picture)
     if held["moved once"] and held["outputs"] and not can_tell:
@@ -432,17 +432,6 @@ def _idea_of_run(run: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> s
     if not same:
         return "outputs-not-compared"
     return "rebuilt-every-step" if run["built"] >= CALLS else None
-
-
-def _picture(times: Mapping[str, float]) -> Picture:
-    return Picture(
-        unit="ms a step",
-        bars=[
-            Bar(name="yours", value=times["yours"], kind="yours"),
-            Bar(name="reference", value=times["reference"], kind="reference"),
-            Bar(name="06.bar.before", value=times["before"]),
-        ],
-    )
 
 
 # ---- what is decided ----

@@ -20,7 +20,7 @@ from stepprof_lab import devices
 from stepprof_lab.construct import Construct
 from stepprof_lab.grading import choices, grouping, ideas, judging, plain, sorting
 from stepprof_lab.grading.items import Item, Lab, OwnNumbers
-from stepprof_lab.grading.model import Bar, Case, Evidence, Part, Picture, Said, Verdict
+from stepprof_lab.grading.model import Case, Evidence, Part, Said, Verdict
 from stepprof_lab.grading.probing import Unanswered, call, waits_held
 from stepprof_lab.grading.sorting import Thing
 from stepprof_lab.trace import interpret
@@ -276,7 +276,7 @@ def _judge_step(cases: Sequence[Case], evidence: Sequence[Evidence]) -> Verdict:
         "outputs": all(one["outputs"] == one["wanted"] for one in data),
         "whole step": all(one["yours"] <= SLOWER * one["reference"] for one in times),
     }
-    picture = _picture(times[0])
+    picture = judging.three_steps("07.bar.before", times[0])
     if all(held.values()):
         return judging.right(
             ident, of, evidence, Said(key="07.right.make_step", values=_values(data[0])), picture=picture
@@ -319,17 +319,6 @@ def _values(one: Mapping[str, Any]) -> dict[str, Any]:
         "reference": f"{one['times_ms']['reference']:.2f} ms",
         "original": f"{one['times_ms']['before']:.2f} ms",
     }
-
-
-def _picture(times: Mapping[str, float]) -> Picture:
-    return Picture(
-        unit="ms a step",
-        bars=[
-            Bar(name="yours", value=times["yours"], kind="yours"),
-            Bar(name="reference", value=times["reference"], kind="reference"),
-            Bar(name="07.bar.before", value=times["before"]),
-        ],
-    )
 
 
 # ---- what is decided ----

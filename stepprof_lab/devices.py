@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -72,6 +73,9 @@ def interrupts_deferred() -> Iterator[None]:
 
 def import_torch() -> Any | None:
     """The torch module, or None where there is none that can be imported. The only place that looks for torch."""
+    loaded = sys.modules.get("torch")
+    if loaded is not None and not getattr(getattr(loaded, "__spec__", None), "_initializing", False):
+        return loaded  # asked between timed blocks, where an interrupt that is deferred costs more than the question
     try:
         with interrupts_deferred():
             import torch

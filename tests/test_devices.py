@@ -237,6 +237,7 @@ def test_a_torch_that_cannot_be_imported_is_told_from_none(monkeypatch: pytest.M
             raise OSError("libc10.so: cannot open shared object file")
         return real(name, *rest, **named)
 
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
     monkeypatch.setattr(builtins, "__import__", broken)
     monkeypatch.setattr(devices.importlib.util, "find_spec", lambda _: object())
     assert devices.import_torch() is None

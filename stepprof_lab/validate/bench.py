@@ -155,6 +155,8 @@ class Bench:
             steps_ms=timed.steps_ms,
             per_step=timed.per_step,
             steps=steps,
+            lead_in=timed.lead_in,
+            tail_ms=timed.tail_ms,
             wall_ms=timed.wall_ms,
             cpu_ms=timed.cpu_ms,
             involuntary_switches=timed.involuntary_switches,

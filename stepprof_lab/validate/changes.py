@@ -80,7 +80,7 @@ class _Instance:
         self.blocks = blocks
         self.times = [value for block in blocks for value in block.steps_ms]
         self.begins = np.cumsum([0, *(len(block.steps_ms) for block in blocks)])
-        self.counts = np.cumsum([0, *(block.steps or len(block.steps_ms) for block in blocks)])
+        self.counts = np.cumsum([0, *(block.ran for block in blocks)])
 
     def place(self, value: int) -> tuple[Block, int]:
         """The block that a value (from 1) belongs to, and the number of its step."""

@@ -1,7 +1,7 @@
 """Two clocks on a GPU: the device's events on one stream, and the host's clock until the whole device is done.
 
 Events see the stream on which they are recorded. Work that an arm moves to another stream, and does not wait for, is
-not between them; the host's clock over the block has it, because the block ends with a wait for the whole device.
+not between them. It is still at work when the last event is reached: the host's clock has how long.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ Ratio = tuple[float, tuple[float, float]]
 
 
 def by_host(blocks: Sequence[Block]) -> list[Block] | None:
-    """The same blocks by the host's clock; None where there is no such view of them.
+    """The same blocks until the whole device was done; None where there is no such view of them.
 
-    That is where each step was timed by it anyway, it was not kept, or a block has more in it than the label of which
-    it was timed.
+    That is where each step was timed by the host's clock anyway, the end was not kept, or a block has more in it than
+    the label of which it was timed.
     """
-    if any(one.per_step or one.wall_ms is None or not one.steps or one.label is not None for one in blocks):
+    if any(one.per_step or one.tail_ms is None or not one.steps or one.label is not None for one in blocks):
         return None
-    return [msgspec.structs.replace(one, steps_ms=[(one.wall_ms or 0.0) / (one.steps or 1)]) for one in blocks]
+    # All steps of a block have left their share of what is still at work, the one before the first event too.
+    return [msgspec.structs.replace(one, steps_ms=[one.steps_ms[0] + (one.tail_ms or 0.0) / one.ran]) for one in blocks]
 
 
 def disagree(events: Ratio, host: Ratio) -> bool:

@@ -38,8 +38,12 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     per_step: bool = True
     """False on a GPU: only the whole block was timed, because waiting after each step would change the program."""
     steps: int | None = None
-    """How many steps the block did."""
+    """How many steps the block timed."""
+    lead_in: int = 0
+    """Steps at its beginning that no value holds: on a GPU they fill the queue. `wall_ms` and `cpu_ms` have them."""
     wall_ms: float | None = None
+    tail_ms: float | None = None
+    """From the device's last event until the whole device was done, on the host's clock; None where there is none."""
     cpu_ms: float | None = None
     """Processor time of the whole process over the block, for the noise report."""
     involuntary_switches: int | None = None
@@ -51,6 +55,11 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """Graphs that torch.compile compiled meanwhile; None where it was not used."""
     label: LabelSeen | None = None
     """The label whose regions `steps_ms` holds, from a run in which it alone was heard; None: whole steps."""
+
+    @property
+    def ran(self) -> int:
+        """All steps of the block, timed or not."""
+        return self.lead_in + (self.steps or len(self.steps_ms))
 
 
 class WarmUp(msgspec.Struct, frozen=True, kw_only=True):

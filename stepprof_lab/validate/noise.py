@@ -53,9 +53,10 @@ class Meter:
     def pressure_us(self) -> int | None:
         """Microseconds since boot in which some task waited for a processor (Linux pressure stall information)."""
         try:
-            first = PRESSURE.read_text(encoding="ascii").splitlines()[0]
-            return int(first.rpartition("total=")[2])
-        except (OSError, ValueError, IndexError):
+            with PRESSURE.open("rb", buffering=0) as file:  # read twice for each block: no buffer and no decoding
+                first = file.readline()
+            return int(first.rpartition(b"total=")[2])
+        except (OSError, ValueError):
             return None
 
     def load(self) -> list[float] | None:

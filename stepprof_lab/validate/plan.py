@@ -26,7 +26,7 @@ TICK_MS = 4.0
 """The timer tick of a usual Linux kernel. Blocks that fit into it a whole number of times fell into step with it:
 22 % false alarms in a fixed order."""
 
-MOST_PAIRS, USUAL_PAIRS, FEWEST_PAIRS = 40, 12, 4
+MOST_PAIRS, USUAL_PAIRS, FEWEST_PAIRS = 32, 12, 4
 
 SHORT_S = 5.0
 """More than the usual pairs are taken only while all timed blocks together take less than this: precision that costs
@@ -164,7 +164,7 @@ def plan_pairs(costs: dict[ArmName, Cost], terms: Terms, *, min_block_ms: float)
         most_windows=max(2, min(20, int(windows))),
         built_first=_half_and_half(terms.replicates, chance),
         pairs=[
-            [Pair(first=chance.choice(_ARMS), steps=chance.choice(lengths)) for _ in range(pairs)]
+            [Pair(first=first, steps=chance.choice(lengths)) for first in _half_and_half(pairs, chance)]
             for _ in range(terms.replicates)
         ],
         estimated_s=seconds(pairs, 3),
@@ -221,7 +221,10 @@ def drawn_again(plan: PairsPlan | WholePlan, seed: int) -> PairsPlan | WholePlan
     return msgspec.structs.replace(
         plan,
         built_first=_half_and_half(len(plan.built_first), chance),
-        pairs=[[Pair(first=chance.choice(_ARMS), steps=next(rest)) for _ in pairs] for pairs in plan.pairs],
+        pairs=[
+            [Pair(first=first, steps=next(rest)) for first in _half_and_half(len(pairs), chance)]
+            for pairs in plan.pairs
+        ],
     )
 
 
@@ -256,7 +259,7 @@ def too_long(needed_s: float, terms: Terms) -> TooLong:
 
 
 def _half_and_half(count: int, chance: random.Random) -> list[ArmName]:
-    """Each arm first in half of the replicates, in random order: with so few, a coin would often favour one arm."""
+    """Each arm first in half of them, in random order: with so few, a coin would often favour one arm."""
     names: list[ArmName] = [*_ARMS] * (count // 2) + [chance.choice(_ARMS)] * (count % 2)
     chance.shuffle(names)
     return names

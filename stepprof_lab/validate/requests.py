@@ -28,7 +28,7 @@ def of_arm(blocks: Sequence[Block], arm: ArmName, samples: int | None) -> Reques
         samples: samples of a request; None where they were not stated.
     """
     own = [block for block in blocks if block.arm == arm]
-    count = sum(block.steps or len(block.steps_ms) for block in own)
+    count = sum(block.ran for block in own)
     walls = [block.wall_ms for block in own if block.wall_ms is not None]
     rate = count / (sum(walls) / 1e3) if len(walls) == len(own) and sum(walls) > 0 else None
     missing = {} if rate is not None else {"requests_per_s": "the elapsed time of the blocks was not kept"}

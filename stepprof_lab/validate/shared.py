@@ -19,7 +19,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepprof_lab.validate.model import ArmName
 
@@ -71,6 +71,8 @@ class SharedNames:
 
     def __init__(self, *builds: Callable[..., Any]) -> None:
         self._homes: dict[str, types.ModuleType] = {}
+        self._looked_at: dict[Path, set[str]] = {}
+        self._still: dict[str, dict[str, _Still]] = {}
         self._last: dict[ArmName, dict[Name, str]] = {}
         self._current: dict[Name, str] = {}
         self._left: dict[tuple[Name, ArmName], set[str]] = {}
@@ -88,10 +90,17 @@ class SharedNames:
         self._homes[home.__name__] = home
         file = getattr(home, "__file__", None)
         folder = Path(file).resolve().parent if isinstance(file, str) else None
-        for name, module in list(sys.modules.items()):
-            if name not in self._homes and folder is not None and _lies_below(module, folder):
-                self._homes[name] = module
+        if folder is not None:
+            self._add_below(folder)
         self._current = {**self._now(), **self._current}
+
+    def _add_below(self, folder: Path) -> None:
+        """Watch the modules of a folder; each instance asks again, and few modules are new then."""
+        looked_at = self._looked_at.setdefault(folder, set())
+        for name in sys.modules.keys() - looked_at:
+            if name not in self._homes and _lies_below(module := sys.modules[name], folder):
+                self._homes[name] = module
+            looked_at.add(name)
 
     def begin(self, arm: ArmName) -> None:
         """The turn of an arm begins: what changed since its last turn, the other arm changed."""
@@ -102,17 +111,15 @@ class SharedNames:
     def end(self, arm: ArmName) -> None:
         """The turn ends: what changed in it, this arm changed; what did not, and is new to it, it ran with."""
         now = self._now()
-        for name, value in now.items():
-            if name in self._at_begin and self._at_begin[name] != value:
-                left = self._left.setdefault((name, arm), set())
-                if len(left) < 2:  # two are enough to tell a counter from a setting
-                    left.add(value)
+        for name in _changed(self._at_begin, now):
+            left = self._left.setdefault((name, arm), set())
+            if len(left) < 2:  # two are enough to tell a counter from a setting
+                left.add(now[name])
         self._forced |= {name for name in self._changed_since_last(arm, now) if now[name] == self._at_begin.get(name)}
         self._last[arm] = self._current = now
 
     def _changed_since_last(self, arm: ArmName, now: Mapping[Name, str]) -> list[Name]:
-        last = self._last.get(arm, {})
-        return [name for name, value in now.items() if name in last and last[name] != value]
+        return _changed(self._last.get(arm, {}), now)
 
     def held(self) -> dict[Name, Any]:
         """All plain values as they are now, for `put_back`."""
@@ -148,7 +155,11 @@ class SharedNames:
         return found
 
     def _now(self) -> dict[Name, str]:
-        return {name: told for home in self._homes.values() for name, told in _told_of(home)}
+        return {
+            name: told
+            for key, home in self._homes.items()
+            for name, told in _told_of(home, self._still.setdefault(key, {}))
+        }
 
     def _owner(self, name: Name) -> Any:
         module = self._homes[name[0]]
@@ -159,6 +170,13 @@ class SharedNames:
         if isinstance(owner, dict):
             return owner.get(name[-1], _MISSING)
         return getattr(owner, "__dict__", {}).get(name[-1], _MISSING)
+
+
+def _changed(earlier: Mapping[Name, str], now: Mapping[Name, str]) -> list[Name]:
+    """Names of both that have another value now."""
+    if earlier == now:  # nearly always, and much the cheaper question
+        return []
+    return [name for name, value in now.items() if name in earlier and earlier[name] != value]
 
 
 def _home_of(function: Callable[..., Any]) -> types.ModuleType | None:
@@ -184,32 +202,69 @@ def _lies_below(module: Any, folder: Path) -> bool:
     return name.partition(".")[0] not in sys.stdlib_module_names and not _is_ours(name)
 
 
-def _told_of(home: types.ModuleType) -> Iterator[tuple[Name, str]]:
-    for name, value in list(vars(home).items()):
-        if name.startswith("__"):
-            continue
-        told = _told(value)
-        if told is not None:
-            yield (home.__name__, name), told
-        for key, inner in _inside(value, home.__name__):
-            told = _told(inner)
-            if told is not None:
-                yield (home.__name__, name, key), told
+class _Still(NamedTuple):
+    """What was told of a name; it holds as long as the name has this very value."""
+
+    value: Any
+    code: types.CodeType | None
+    """Of a function, which can be given another."""
+    name: Name
+    told: str | None
+
+
+def _told_of(home: types.ModuleType, still: dict[str, _Still]) -> Iterator[tuple[Name, str]]:
+    """Every name with its value as a text.
+
+    Args:
+        home: the module.
+        still: values that cannot change in themselves, by name; asked and kept. All names are asked for at every turn
+            of an arm, and nearly all of them are such.
+    """
+    for key, value in list(vars(home).items()):
+        known = still.get(key)
+        if known is None or known.value is not value or (known.code is not None and known.code is not value.__code__):
+            if key.startswith("__"):
+                continue
+            known = _Still(value, getattr(value, "__code__", None), (home.__name__, key), _told(value))
+            if _can_change(value, home.__name__):
+                yield from _told_inside(value, known.told, home.__name__, key)
+                continue
+            still[key] = known
+        if known.told is not None:
+            yield known.name, known.told
+
+
+def _told_inside(value: Any, told: str | None, module: str, key: str) -> Iterator[tuple[Name, str]]:
+    if told is not None:
+        yield (module, key), told
+    for inner_key, inner in _inside(value, module):
+        inner_told = _told(inner)
+        if inner_told is not None:
+            yield (module, key, inner_key), inner_told
+
+
+def _can_change(value: Any, module: str) -> bool:
+    """Whether what is told of a value may be another text while it stays the same object."""
+    if type(value) in (list, tuple, set, frozenset):  # a tuple may hold what can change
+        return True
+    return isinstance(value, dict) or _is_own_class(value, module) or _is_namespace(value)
 
 
 def _inside(value: Any, module: str) -> list[tuple[str, Any]]:
     """One level inside what people keep settings in."""
-    if isinstance(value, (*_PLAIN, types.FunctionType, types.ModuleType)):
-        return []
     if isinstance(value, dict):
         held: Mapping[Any, Any] = value
-    elif (isinstance(value, type) and value.__module__ == module) or _is_namespace(value):
+    elif _is_own_class(value, module) or _is_namespace(value):
         held = vars(value)
     else:
         return []
     if len(held) > MOST_ITEMS:
         return []
     return [(key, inner) for key, inner in list(held.items()) if isinstance(key, str) and not key.startswith("__")]
+
+
+def _is_own_class(value: Any, module: str) -> bool:
+    return isinstance(value, type) and value.__module__ == module
 
 
 def _is_namespace(value: Any) -> bool:

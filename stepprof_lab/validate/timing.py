@@ -19,6 +19,10 @@ from stepprof_lab.validate.model import LabelSeen
 from stepprof_lab.validate.noise import Meter
 from stepprof_lab.validate.spans import Spans, listening
 
+LEAD_IN = 1
+"""Steps of a GPU block before its first event: into an empty queue the device waits for the first launches, which a
+program that runs on never does."""
+
 DIGITS = 6
 """Milliseconds are kept to the nanosecond; no clock here is finer."""
 
@@ -75,6 +79,8 @@ class Timed:
         answer: a copy of what the last step returned, made after the block.
         read_ms: how long making the copy took: a result that is computed when it is read shows there.
         label: how often the label occurred; None where the steps were timed.
+        lead_in: steps before those that were timed; ``wall_ms`` and ``cpu_ms`` have them too.
+        tail_ms: from the last event until the whole device was done; None where there was no event.
     """
 
     steps_ms: list[float]
@@ -87,6 +93,8 @@ class Timed:
     answer: dict[str, Any]
     read_ms: float
     label: LabelSeen | None = None
+    lead_in: int = 0
+    tail_ms: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +106,8 @@ class _Taken:
     steps_ms: list[float]
     per_step: bool
     label: LabelSeen | None = None
+    lead_in: int = 0
+    tail_ms: float | None = None
 
 
 def time_block(
@@ -140,6 +150,8 @@ def time_block(
             answer=answer,
             read_ms=(clock() - began) * 1e3,
             label=taken.label,
+            lead_in=taken.lead_in,
+            tail_ms=None if taken.tail_ms is None else round(taken.tail_ms, DIGITS),
         )
 
 
@@ -172,15 +184,22 @@ def _each(arm: RunningArm, steps: int, device: TimedDevice, clock: Clock) -> _Ta
 
 def _whole(arm: RunningArm, steps: int, device: TimedDevice, clock: Clock, *, host_clock: bool) -> _Taken:
     """The mean step of a block with one wait at its end."""
-    begin, events_ms = clock(), None
+    begin = clock()
     if host_clock:
         arm.bare(steps)
         device.synchronize()
-    else:
-        events_ms = _between_events(arm, steps, device)
+        end = clock()
+        return _Taken(begin, end, [(end - begin) * 1e3 / steps], per_step=False)
+    arm.bare(LEAD_IN)
+    timer = device.timer()
+    timer.start()
+    arm.bare(steps)
+    timer.stop()
+    mean = timer.elapsed_ms() / steps
+    reached = clock()
+    device.synchronize()
     end = clock()
-    mean = ((end - begin) * 1e3 if events_ms is None else events_ms) / steps
-    return _Taken(begin, end, [mean], per_step=False)
+    return _Taken(begin, end, [mean], per_step=False, lead_in=LEAD_IN, tail_ms=(end - reached) * 1e3)
 
 
 def _label(arm: RunningArm, steps: int, device: TimedDevice, clock: Clock, label: str) -> _Taken:
@@ -194,15 +213,6 @@ def _label(arm: RunningArm, steps: int, device: TimedDevice, clock: Clock, label
     if spans.by_events:
         return _Taken(times[0], end, [spans.device_ms() / steps], per_step=False, label=seen)
     return _Taken(times[0], end, spans.of_steps(times), per_step=True, label=seen)
-
-
-def _between_events(arm: RunningArm, steps: int, device: TimedDevice) -> float:
-    timer = device.timer()
-    timer.start()
-    arm.bare(steps)
-    timer.stop()
-    device.synchronize()
-    return timer.elapsed_ms()
 
 
 def _since(begin: float | None, end: float | None) -> float | None:

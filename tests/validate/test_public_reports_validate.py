@@ -98,7 +98,7 @@ def test_the_time_of_queueing_is_not_the_time_of_the_work(world: Any, judge: Jud
     device = world.queue_device()
     arm = queued(world, device, host_ms=5.6, work_ms=33.0)
     found = judge(arm, arm, device=device)
-    assert all(33 <= one.median_ms <= 33 + 5.6 for one in found.arms)  # a block begins with an empty queue
+    assert [one.median_ms for one in found.arms] == pytest.approx([33, 33])
     assert found.ratio == pytest.approx(1)
 
 
@@ -113,7 +113,7 @@ def test_a_wait_in_each_step_costs_what_could_overlap(world: Any, judge: Judge) 
     found = judge(waiting, free, device=device)
     assert found.verdict == "faster"
     assert found.ratio is not None
-    assert 2 / 4 < found.ratio < 0.6  # a block begins with an empty queue: its first launch is waited for
+    assert found.ratio == pytest.approx(2 / 4, rel=0.01)
 
 
 # Work that is counted wrong -------------------------------------------------------------------------------------

@@ -19,10 +19,12 @@ from stepprof_lab.validate.plan import (
     SHORT_S,
     USUAL_PAIRS,
     Cost,
+    PairsPlan,
     Terms,
     WholePlan,
     block_lengths,
     drained_steps,
+    drawn_again,
     plan_pairs,
     plan_whole_arms,
     window_of,
@@ -148,6 +150,17 @@ def test_whole_arms_are_timed_over_whole_periods(step_ms: float, period: int, re
     assert math.isclose(plan.estimated_s, replicates * (10 + plan.steps + 1) * 2 * step_ms / 1e3)
     assert plan.estimated_s <= 60 * OVERSHOOT
     assert abs(plan.first.count("before") - plan.first.count("after")) <= 1
+
+
+def test_each_arm_goes_first_in_half_of_the_pairs_of_every_replicate() -> None:
+    """The second block of a pair is some percent faster than the first: a coin would often favour one arm."""
+    plan = plan_pairs(costs(1, 1), terms(seed=3), min_block_ms=1.0)
+    again = drawn_again(plan, 4)
+    assert isinstance(again, PairsPlan)
+    for pairs in [*plan.pairs, *again.pairs]:
+        first = [pair.first for pair in pairs]
+        assert abs(first.count("before") - first.count("after")) <= len(first) % 2
+        assert first != sorted(first)
 
 
 def test_each_arm_goes_first_in_half_of_the_replicates_in_an_order_of_the_seed() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,8 +92,9 @@ def read(path: Path) -> Partial:
 
 @pytest.mark.parametrize("reads", [False, True])
 def test_a_run_that_was_cut_goes_on_with_the_same_plan(
-    world: Any, judge: Compare, ask: Ask, cut: Any, reads: bool
+    world: Any, judge: Compare, ask: Ask, cut: Any, reads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(time, "time", world.clock)  # two sessions are put in order by the date
     before, bomb, partial = cut(scenario=ask(read=reads))
     left = read(partial)
     assert left.replicates_done == 2

@@ -179,6 +179,40 @@ def test_statistics_that_disagree_with_the_verdict_are_named() -> None:
     assert [one.name for one in by_mean.statistics] == ["q25", "median", "mean"]
 
 
+def test_a_machine_of_two_speeds_cancels_in_the_pairs() -> None:
+    """The speed halves for times of any length; by chance one arm meets more of them, and each pair is in one."""
+    for unlucky, lucky in (("after", "before"), ("before", "after")):
+        blocks: list[Block] = []
+        for replicate in range(4):
+            for pair in range(12):
+                slow = {unlucky: 2.0 if pair < 9 else 1.0, lucky: 2.0 if pair < 8 else 1.0}
+                for arm, cost in (("before", 1.0), ("after", 1.02)):
+                    times = [cost * slow[arm] * (1 + 0.1 * step) for step in range(4)]
+                    blocks.append(block(replicate, arm, times, order=len(blocks), pair=pair))
+        assert replicate_ratios(blocks, "q25") == pytest.approx([1.02] * 4)
+
+
+def test_blocks_without_the_region_are_left_out_until_most_have_none() -> None:
+    def blocks(without: int) -> list[Block]:
+        values = [[0.0] * 4 if pair < without else [2.0] * 4 for pair in range(4)]
+        return [
+            block(replicate, arm, [factor * ms for ms in times], pair=pair)
+            for replicate in range(2)
+            for arm, factor in (("before", 1.0), ("after", 0.5))
+            for pair, times in enumerate(values)
+        ]
+
+    assert replicate_ratios(blocks(1), "q25") == pytest.approx([0.5, 0.5])
+    with pytest.raises(StepprofError, match=r"took 0\.0 ms"):
+        replicate_ratios(blocks(2), "q25")
+
+
+@given(st.lists(st.floats(0.01, 1e4), min_size=1, max_size=9))
+def test_the_quartile_of_a_block_is_numpys(times: list[float]) -> None:
+    blocks = [block(0, "before", [1.0]), block(0, "after", times)]
+    assert replicate_ratios(blocks, "q25") == pytest.approx([float(np.quantile(times, 0.25))])
+
+
 def simulated(seed: int, *, effect: float, replicates: int = 8, pairs: int = 8, steps: int = 4) -> list[Block]:
     """Short blocks on a shared machine: skewed noise with rare long stalls, instances that differ, slow drift."""
     chance = np.random.default_rng(seed)

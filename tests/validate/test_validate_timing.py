@@ -47,10 +47,13 @@ def test_a_queue_is_timed_to_its_end_and_not_waited_for_in_between(world: Any, m
     arm = running(queued(world, device, host_ms=1, device_ms=30))
     device.launch(500)  # what was queued before does not count
     timed = time_block(arm, 10, device=device, clock=world.clock, meter=meter, way=Way(host_clock=host_clock))
-    # The first launch waits for 1 ms of host work; after it the device never waits.
-    assert timed.steps_ms == pytest.approx([(1 + 300) / 10])
+    # Into an empty queue the first launch waits for 1 ms of host work: in the host's view of a block, and not between
+    # events, which begin when the queue is full.
+    assert timed.steps_ms == pytest.approx([(1 + 300) / 10 if host_clock else 30])
+    assert timed.lead_in == (0 if host_clock else 1)
+    assert timed.wall_ms == pytest.approx(1 + 30 * (10 + timed.lead_in))
+    assert timed.tail_ms == (None if host_clock else 0)
     assert timed.per_step is False
-    assert timed.wall_ms == pytest.approx(301)
     assert device.waits == 2
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
-from stepprof_lab.grading import items, kept, variants
+from stepprof_lab import devices
+from stepprof_lab.grading import items, kept, turns, variants
 from stepprof_lab.grading.model import Verdict
 from stepprof_lab.grading.probing import evidence_of
 
@@ -44,7 +47,7 @@ def check(ident: str, answer: Any) -> Verdict:
     """
     from stepprof_lab.report import verdict as shown
 
-    verdict = verdict_of(ident, answer)
+    verdict = verdict_of(ident, answer, shown.show_waiting)
     shown.show(verdict)
     if path := os.environ.get(VERDICTS_VARIABLE):
         with Path(path).open("ab") as stream:
@@ -54,12 +57,19 @@ def check(ident: str, answer: Any) -> Verdict:
     return verdict
 
 
-def verdict_of(ident: str, answer: Any) -> Verdict:
-    """The verdict on an answer, with the cases of practice; nothing is shown and nothing kept."""
+def verdict_of(ident: str, answer: Any, waiting: Callable[[str], None] = lambda _: None) -> Verdict:
+    """The verdict on an answer, with the cases of practice; nothing is shown and nothing kept.
+
+    Args:
+        ident: the item.
+        answer: what the learner gives.
+        waiting: told the device, in words, where a timed check has to wait for somebody else's.
+    """
     item = items.item(ident)
     chance = variants.chance(variants.learner(), item.numbers_of or ident)
     cases = [item.draw(chance) for _ in range(item.visible)]
-    evidence = [evidence_of(lambda case=case: item.probe(answer, case)) for case in cases]  # type: ignore[misc]
+    with turns.turn(devices.gpu_or_practice(), waiting) if item.timed else contextlib.nullcontext():
+        evidence = [evidence_of(lambda case=case: item.probe(answer, case)) for case in cases]  # type: ignore[misc]
     return msgspec.structs.replace(item.judge(cases, evidence), hidden=item.hidden)
 
 

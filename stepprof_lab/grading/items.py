@@ -33,6 +33,7 @@ class Item:
         hidden: cases when it is graded, beside the visible ones.
         numbers_of: the purpose whose own numbers its visible cases are drawn from, where several items are about one
             thing; None for its own id.
+        timed: whether its probe measures times on the GPU where there is one; then it has the GPU alone.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Item:
     visible: int = 1
     hidden: int = 0
     numbers_of: str | None = None
+    timed: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,12 @@ def sentences(verdict: Verdict) -> list[str]:
     return said
 
 
+def show_waiting(device: str) -> None:
+    """Say that a timed check waits until somebody else's is done."""
+    sys.stdout.write(f"{catalogue.text('common.waiting', device=device)}\n")
+    sys.stdout.flush()
+
+
 def show_beginning(lab: Lab) -> None:
     """What a lab's first cell says: the device, how long it takes, what a GPU is for, what was reached so far."""
     said = beginning(lab)

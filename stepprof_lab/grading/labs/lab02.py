@@ -483,6 +483,7 @@ def _timed(
         judge=_judge(ident, points, by_calls, by_numbers, by_events=by_events),
         visible=1,
         hidden=2,
+        timed=True,
     )
 
 

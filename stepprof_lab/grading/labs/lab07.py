@@ -380,6 +380,7 @@ LAB = Lab(
             probe=_probe_step,
             judge=_judge_step,
             hidden=1,
+            timed=True,
         ),
         choices.one_of("07/decide", 1, _draw_decide, DECIDE_IDEAS),
     ),

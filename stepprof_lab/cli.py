@@ -301,8 +301,8 @@ def taking_questions(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--workload", metavar="FILE[:NAME]", help="Run one step of it and observe what can be observed.")
 @click.option("--device", default="auto", help=f"Where to run it: {DEVICES}.")
 @taking_questions
-@usual(json=False)
-def new(scenario: Path, workload: str | None, device: str, plain: bool, **flags: Any) -> None:
+@usual(json=True)
+def new(scenario: Path, workload: str | None, device: str, as_json: bool, plain: bool, **flags: Any) -> None:
     """Write SCENARIO, a TOML file with one question, the step's boundary, the conditions and the unit.
 
     What no flag gives is asked at the terminal; what a workload shows is observed and marked so.
@@ -314,7 +314,11 @@ def new(scenario: Path, workload: str | None, device: str, plain: bool, **flags:
     given = {name: as_answer(value) for name, value in flags.items() if value is not None}
     observed = observe(workload, device) if workload else {}
     ask = asking(plain=plain) if sys.stdin.isatty() else None
-    room.save(questions.answer(given, ask, observed=observed), scenario)
+    answered = questions.answer(given, ask, observed=observed)
+    room.save(answered, scenario)
+    if as_json:
+        print_json(answered)
+        return
     click.echo(f"scenario: {scenario}")
     click.echo(f"next: stepprof profile {shlex.join([str(scenario), workload or 'FILE'])}")
 
@@ -327,13 +331,15 @@ def as_answer(value: Any) -> str:
 def observe(spec: str, device: str) -> dict[str, str]:
     """The conditions that one step of a workload shows, as answers."""
     from stepprof_lab import devices, questions, workload
+    from stepprof_lab.capturing.loaders import LoaderWatch, watching_loaders
     from stepprof_lab.capturing.observe import observing
 
-    with users_code():
+    watch = LoaderWatch()
+    with users_code(), watching_loaders(watch, lambda: None):
         step = workload.build(spec, devices.choose(device).torch_device)
         with observing(step) as seen:
             workload.run_step(step, 0)
-    return questions.from_observation(seen)
+    return questions.from_observation({**seen, "loader_workers": watch.workers})
 
 
 def asking(*, plain: bool) -> Callable[[Any, str | None], str]:
@@ -342,9 +348,11 @@ def asking(*, plain: bool) -> Callable[[Any, str | None], str]:
     def ask(question: Any, reason: str | None) -> str:
         if reason:
             notice(reason if plain else click.style(reason, fg="yellow"))
-        hints = ", ".join(question.choices or question.examples)
+        hints = ", ".join(question.choices) or "; ".join(f"for example: {one}" for one in question.examples[:1])
         if question.answers == "yes or no":
             hints = "yes or no"
+        if not question.required and not question.default:
+            hints = f"{hints}; Enter to leave it open" if hints else "Enter to leave it open"
         text = f"{question.asks} ({hints})" if hints else question.asks
         return str(click.prompt(text, default=question.default or "", show_default=bool(question.default), err=True))
 
@@ -660,6 +668,59 @@ def check(file: Path, timeout: float, as_json: bool, plain: bool) -> None:  # no
         results().print("\n".join(verdict.of_run(ran)), markup=False, highlight=False, soft_wrap=True)
     if problem := running.missing(ran):
         raise AnswerIsNo(*problem)
+
+
+@stepprof.command(short_help="Grade what a class handed in: sandboxed, in parallel, here or on Slurm.")
+@click.argument("assignment")
+@click.option(
+    "--course", type=PATH, metavar="DIR", default=".", help="nbgrader's folder of the course (default: here)."
+)
+@click.option(
+    "--exercises", type=PATH, metavar="DIR", help="The releases (default: exercises or release in the course)."
+)
+@click.option("--student", "students", multiple=True, metavar="NAME", help="Only this one; may be given again.")
+@click.option("--regrade", is_flag=True, help="Grade again what is graded already.")
+@click.option("--require", type=click.Choice(["gpu"]), help="Give the labs that use a GPU one; nothing else counts.")
+@click.option("--executor", type=click.Choice(["local", "slurm"]), default="local", show_default=True)
+@click.option("--jobs", type=click.IntRange(min=1), help="Beside each other on this machine (default: its processors).")
+@click.option("--no-sandbox", is_flag=True, help="Run what was handed in as yourself; the grades say so.")
+@click.option(
+    "--gradebook", "gradebook_url", metavar="URL", help="SQLAlchemy's URL (default: gradebook.db in the course)."
+)
+@click.option("--course-id", default="stepprof_lab", show_default=True, help="nbgrader's name of the course.")
+@click.option("--seconds", type=Seconds(), default="600s", show_default=True, help="For one submission.")
+@click.option("--memory", type=click.IntRange(min=256), default=4096, show_default=True, help="MB, for one submission.")
+@click.option("--partition", help="Slurm: the partition.")
+@click.option("--time", "limit", metavar="TIME", help="Slurm: limit of one task, as Slurm writes it.")
+@click.option("--gpus", type=click.IntRange(min=0), default=0, help="Slurm: GPUs of a task whose lab uses one.")
+@click.option("--throttle", type=click.IntRange(min=1), help="Slurm: so many tasks at once at the most.")
+@click.option("--sbatch", multiple=True, metavar="KEY=VALUE", help="Slurm: any other option; may be given again.")
+@click.option(
+    "--setup", multiple=True, metavar="LINE", help="Slurm: a line of shell before the worker (modules, venv)."
+)
+@click.option("--csv", type=PATH, metavar="FILE", help="Write all grades as a table that Canvas and Moodle take.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@usual(json=True)
+def grade(as_json: bool, plain: bool, **asked: Any) -> None:
+    """Grade every submission of ASSIGNMENT that is not graded yet, and write the gradebook.
+
+    Takes nbgrader's submitted/STUDENT/ASSIGNMENT tree as it is, or files named by student. What is done already is not
+    done again, so a run that was ended may be started again. Exit 4 where some submission could not be run.
+    """
+    from stepprof_lab.grading.marking import command
+    from stepprof_lab.report import grades
+    from stepprof_lab.report.progress import drawn
+
+    with drawn(progress_console(), plain=plain) as progress:
+        summary, imported = command.grade(progress=progress, **asked)
+    if as_json:
+        print_json(command.as_json(summary, imported))
+    elif summary.plan is not None:
+        results().print(summary.plan, markup=False, highlight=False, soft_wrap=True)
+    else:
+        grades.show(summary, imported, results(), plain=plain)
+    if summary.failed:
+        raise AnswerIsNo(*command.failures(summary))
 
 
 @stepprof.command(short_help="All of it on a small real training loop.")

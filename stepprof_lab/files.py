@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 def name_is_taken(path: Path, what: str) -> StepprofError:
     """The error for an existing file: nothing is ever overwritten."""
+    if path.is_dir():
+        return StepprofError(f"{what} {str(path)!r}, which is a directory", "a file's name", "add a name to it")
     return StepprofError(
         f"{what} {str(path)!r} exists already",
         "a name that is not taken (nothing is overwritten)",

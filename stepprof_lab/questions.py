@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from stepprof_lab import scenario
+from stepprof_lab import asking, scenario
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.scenario import UNITS_OF, Kind, Scenario
 
@@ -222,6 +222,11 @@ QUESTIONS: tuple[Question, ...] = (
 _NONE = {"", "0", "0.0"}
 """Answers to a question for a tolerance that allow nothing."""
 
+WISH = (
+    "`question` is a wish: ask what is to be seen (is compute waiting for data? is a copy repeated?), not what the "
+    "step should become"
+)
+
 BY_NAME: dict[str, Question] = {question.name: question for question in QUESTIONS}
 
 
@@ -247,7 +252,7 @@ def answer(given: Mapping[str, str], ask: Ask | None = None, *, observed: Mappin
     answers.update(seen)
     reason = _reason_against(answers)
     if reason:
-        raise StepprofError(reason, "answers that can be used together", "correct that flag, see `stepprof new --help`")
+        raise StepprofError(reason, "answers that can be used", "correct that flag, see `stepprof new --help`")
     if ask is None:
         _refuse_missing(answers)
     else:
@@ -318,7 +323,9 @@ def _ask_the_rest(answers: dict[str, str], ask: Ask) -> None:
             text = ask(fitting, reason).strip() or fitting.default or ""
             if not text and not question.required:
                 break
-            reason = _reason_against({**answers, question.name: text}) if text else "this has to be stated"
+            reason = (
+                _reason_against({**answers, question.name: text}) if text else f"{question.help} It has to be stated."
+            )
             if reason is None:
                 answers[question.name] = text
                 break
@@ -349,6 +356,8 @@ def _reason_against(answers: Mapping[str, str]) -> str | None:
             left_out = part == "model_load" and (any(data["boundary"].values()) or data["unit"] == "ms/request")
             _fill(data, f"boundary.{part}", not left_out)
         problems = scenario.problems_of(data)
+        if "question" in answers and asking.form_of(answers["question"]) == "wish":
+            problems.append(WISH)
         if not problems:
             return None
         reasons.append("; ".join(problems))

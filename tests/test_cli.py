@@ -85,6 +85,33 @@ def test_new_writes_what_flags_and_a_workload_say(stepprof: Run, workload: Path,
     assert "batch" in written.conditions.observed
 
 
+def test_new_prints_what_it_wrote_as_json_and_refuses_a_wish(stepprof: Run, tmp_path: Path) -> None:
+    flags = ["--kind", "inference", "--read", "--no-transfer", "--forward", "--no-model-load", "--unit", "ms/request"]
+    said = stepprof("new", "mine.toml", "--question", "Is compute waiting for data?", *flags, "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["boundary"]["read"] is True
+    said = stepprof("new", "other.toml", "--question", "Make it faster", *flags)
+    assert said.code == 2
+    assert "is a wish" in said.err
+    assert not (tmp_path / "other.toml").exists()
+
+
+def test_new_sees_how_many_workers_the_loader_has(stepprof: Run, tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(
+        "import torch\n"
+        "from stepprof_lab import Step\n"
+        "def build(device):\n"
+        "    batches = iter(torch.utils.data.DataLoader(list(range(64)), batch_size=8))\n"
+        "    return Step(lambda: next(batches).sum(), samples=8)\n"
+    )
+    flags = ["--kind", "inference", "--read", "--no-transfer", "--forward", "--no-model-load", "--unit", "ms/request"]
+    said = stepprof("new", "mine.toml", "--question", "Which?", *flags, "--workload", "loop.py")
+    assert said.code == 0, said.err
+    conditions = scenario.load(tmp_path / "mine.toml").conditions
+    assert conditions.loader_workers == 0
+    assert "loader_workers" in conditions.observed
+
+
 def test_new_asks_at_a_terminal_and_tells_why_it_asks_again(
     stepprof: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,7 +119,7 @@ def test_a_tolerance_asks_for_its_reason() -> None:
     assert answer({**FLAGS, "absolute-tolerance": "0"}).outputs == Outputs()
     person = Person(tolerance_reason=["", "bfloat16 rounds"])
     assert answer({**FLAGS, "absolute-tolerance": "0.1"}, person).outputs.reason == "bfloat16 rounds"
-    assert person.reasons == ["this has to be stated"]
+    assert [one.rpartition(". ")[2] for one in person.reasons] == ["It has to be stated."]
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,13 @@ def test_the_unit_offered_fits_the_kind() -> None:
     assert not {"backward", "update"} & set(person.asked)
 
 
+def test_a_wish_is_refused_as_a_question() -> None:
+    assert "is a wish" in refusal({**FLAGS, "question": "Make it faster"})
+    person = Person(question=["Speed up the loader", "Is compute waiting for data?"])
+    assert answer({name: text for name, text in FLAGS.items() if name != "question"}, person).question.startswith("Is")
+    assert "is a wish" in person.reasons[0]
+
+
 def test_a_wrong_answer_is_asked_again_with_its_reason_and_the_rest_is_kept() -> None:
     person = Person(
         question=["", "?", "A? B?", "Why, says a@example.com?", "Why so slow?"],
@@ -181,7 +188,7 @@ def test_a_wrong_answer_is_asked_again_with_its_reason_and_the_rest_is_kept() ->
     made = answer({}, person)
     assert (made.question, made.kind, made.unit, made.conditions.batch) == ("Why so slow?", "inference", "samples/s", 8)
     expected = [
-        "this has to be stated",
+        "It has to be stated.",
         "no question",
         "one question a scenario",
         "e-mail address",

@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import os
 import secrets
+import shlex
 import sys
 import threading
 import time
@@ -459,6 +460,8 @@ class Window:
         data = _packed(text, self._trace)
         made = self._record(checks, self._trace, data)
         self.captured = Captured(self._trace, record.keep(made, self._trace, data), made)
+        if self._step is None:  # somebody's own loop, and nobody else who would say it
+            sys.stderr.write(f"captured: {self._trace}; next: stepprof read {shlex.quote(str(self._trace))}\n")
 
     def _raw_bytes(self) -> bytes:
         """What the profiler exported. It raises nothing where it could not write, so that this has to look."""

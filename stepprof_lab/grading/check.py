@@ -19,6 +19,9 @@ from stepprof_lab.grading.probing import evidence_of
 VERDICTS_VARIABLE = "STEPPROF_VERDICTS"
 """A file that takes each verdict as a line of JSON, for ``stepprof check`` and for tests."""
 
+elsewhere: Callable[[str, Any], Verdict | None] | None = None
+"""Where an answer is judged in another process, this takes it there; None, or what returns None: as in practice."""
+
 
 def begin(number: str) -> SimpleNamespace:
     """Begin a lab: says what it runs on and how long it takes, and hands out its material.
@@ -47,6 +50,8 @@ def check(ident: str, answer: Any) -> Verdict:
     """
     from stepprof_lab.report import verdict as shown
 
+    if elsewhere is not None and (handed_over := elsewhere(ident, answer)) is not None:
+        return handed_over
     verdict = verdict_of(ident, answer, shown.show_waiting)
     shown.show(verdict)
     if path := os.environ.get(VERDICTS_VARIABLE):

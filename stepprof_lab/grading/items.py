@@ -74,6 +74,11 @@ class Lab:
     items: tuple[Item, ...]
     material: Callable[[OwnNumbers], Mapping[str, Any]] = lambda _: {}
 
+    @property
+    def measures(self) -> bool:
+        """Whether some of its numbers are measured where it runs: nothing else should run beside it."""
+        return bool({"live", "simulated"} & set(self.origins))
+
 
 def numbers() -> list[str]:
     """The numbers of all labs that there are, in order."""

@@ -1,4 +1,4 @@
-"""The child process of `running`: one namespace, one cell after the other. ``python -m`` runs it; nobody imports it."""
+"""The child process of `running`: one namespace, one cell after the other, as in the sandbox of `marking.inside`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 def main(work: Path, cell_timeout_s: float) -> None:
     """Run the cells of ``work/cells.json``; which failed goes to ``work/failed.jsonl``."""
-    run = _runner()
+    run = runner()
     for cell in json.loads((work / "cells.json").read_text(encoding="utf-8")):
         with _Limited(cell_timeout_s):
             error = run(cell["source"])
@@ -21,8 +21,8 @@ def main(work: Path, cell_timeout_s: float) -> None:
     (work / "finished").touch()
 
 
-def _runner() -> Any:
-    """What runs one cell and returns its error in a line, or None."""
+def runner() -> Any:
+    """What runs one cell and returns its error in a line, or None; one namespace for all of them."""
     try:
         from IPython.core.interactiveshell import InteractiveShell
     except ImportError:

@@ -339,8 +339,12 @@ def by_micro_batches(path: Path) -> Window:
     [by_for, by_zip_first, by_zip_last, by_over, by_with, by_over_in_epochs, by_callback, by_micro_batches],
     ids=lambda form: form.__name__,
 )
-def test_every_form_captures(form: Callable[[Path], Window], tmp_path: Path) -> None:
+def test_every_form_captures(
+    form: Callable[[Path], Window], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = form(tmp_path)
+    said = [line for line in capsys.readouterr().err.splitlines() if "captured" in line]
+    assert said == [f"captured: {tmp_path / 't.json.gz'}; next: stepprof read {tmp_path / 't.json.gz'}"]
     assert made.done
     assert made.captured is not None
     assert names(tmp_path) == ["t.json.gz", "t.record.json"]

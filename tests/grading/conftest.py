@@ -21,6 +21,8 @@ LIVE = {
     "05/repaired_loader",
     "06/make_step",
     "07/make_step",
+    "08/isolated_ms",
+    "09/cost",
     "10/timed",
     "10/comparable",
     "12/capture",

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from stepprof_lab import scenario
-from stepprof_lab.grading import asking
+from stepprof_lab import asking, scenario
 
 PARTS: Mapping[str, float] = {"record": 1, "question": 1, "boundary": 2, "unit": 1, "conditions": 1, "difference": 1}
 """What a record earns points for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepprof_lab.grading.asking import form_of
+from stepprof_lab.asking import form_of
 
 HONEST = """
 Is compute waiting for data?

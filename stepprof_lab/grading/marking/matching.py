@@ -9,18 +9,17 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import stepprof_lab
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.grading import items
 from stepprof_lab.grading.cells import Cell
 from stepprof_lab.grading.items import Lab
+from stepprof_lab.grading.marking import release
 
 Role = Literal["as it stands", "answer", "check"]
 
@@ -29,7 +28,6 @@ ALIKE = 0.6
 LONGEST_COMPARED = 5_000
 """Characters; a longer cell is not compared, because that takes long."""
 
-_CHECK = re.compile(r"^check\(\s*[\"'](\d\d/\w+)[\"']", re.MULTILINE)
 _WHOLE_CHECK = re.compile(r"check\(\s*[\"'](\d\d/\w+)[\"'],\s*\w+\s*\)\.points")
 _LAB_NAMED = re.compile(r"\b(?:begin|check)\(\s*[\"'](\d\d)\b")
 _DEFINED = re.compile(r"^(?:(?:async +)?def|class) +(\w+)|^(\w+) *(?::[^=\n]*)?=(?!=)", re.MULTILINE)
@@ -103,28 +101,20 @@ def read_release(folder: Path) -> Release:
     Raises:
         StepprofError: there is none, or it lacks the check of an item.
     """
-    path = folder / f"{folder.name}.ipynb"
-    try:
-        data = path.read_bytes()
-        found = json.loads(data)
-        parts = tuple(_part(one) for one in found["cells"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StepprofError(f"{path.name!r}: {error}", "the release of a lab", "make it again (make labs)") from error
-    version = f"{stepprof_lab.__version__}-{hashlib.sha256(data).hexdigest()[:12]}"
+    outline = release.read(folder.parent, folder.name)
+    parts = tuple(_part(one) for one in outline.cells)
     checked = [one.item for one in parts if one.item]
     asked = [one.id for one in items.lab(folder.name).items]
     if checked != asked:
-        raise StepprofError(f"{path.name!r}, which checks {checked}", f"checks of {asked}", "make it again (make labs)")
-    return Release(folder.name, version, parts)
+        raise StepprofError(
+            f"the release of {folder.name!r}, which checks {checked}", f"checks of {asked}", "make it again (make labs)"
+        )
+    return Release(folder.name, f"{stepprof_lab.__version__}-{outline.digest}", parts)
 
 
-def _part(cell: dict[str, Any]) -> Part:
-    told = cell["metadata"].get("nbgrader", {})
-    source = "".join(cell["source"])
-    kind: Literal["code", "markdown"] = "code" if cell["cell_type"] == "code" else "markdown"
-    role: Role = "answer" if told.get("solution") else "check" if told.get("grade") else "as it stands"
-    check = _CHECK.search(source) if role == "check" else None
-    return Part(Cell(kind, source, told.get("grade_id")), cell.get("id"), role, check[1] if check else None)
+def _part(cell: release.Cell) -> Part:
+    role: Role = "answer" if cell.solution else "as it stands" if cell.points is None else "check"
+    return Part(Cell(cell.kind, cell.source, cell.name), cell.cell_id, role, cell.item)
 
 
 def match(found: Sequence[Cell], release: Release) -> Matched:

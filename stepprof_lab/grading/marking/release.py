@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,8 @@ class Cell:
     item: str | None
     source: str
     checksum: str | None
+    cell_id: str | None = None
+    """The notebook format's own id."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,8 @@ class Release:
     kernelspec: str
     """As JSON."""
     cells: tuple[Cell, ...]
+    digest: str
+    """Of the notebook's bytes: 12 hexadecimal digits."""
 
     @property
     def graded(self) -> list[Cell]:
@@ -75,7 +80,8 @@ def read(folder: Path, assignment: str) -> Release:
     """
     path = folder / assignment / f"{assignment}.ipynb"
     try:
-        notebook = json.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
+        notebook = json.loads(data)
         cells = [_cell(one) for one in notebook["cells"] if one.get("metadata", {}).get("nbgrader", {}).get("grade_id")]
         kernelspec = json.dumps(notebook["metadata"].get("kernelspec", {}))
     except OSError as error:
@@ -86,7 +92,8 @@ def read(folder: Path, assignment: str) -> Release:
         raise StepprofError(
             f"the release of {assignment!r}: {error!r}", "a notebook with nbgrader's metadata", "make it: `make labs`"
         ) from error
-    return Release(assignment=assignment, kernelspec=kernelspec, cells=tuple(cells))
+    digest = hashlib.sha256(data).hexdigest()[:12]
+    return Release(assignment=assignment, kernelspec=kernelspec, cells=tuple(cells), digest=digest)
 
 
 def _cell(found: Mapping[str, Any]) -> Cell:
@@ -102,6 +109,7 @@ def _cell(found: Mapping[str, Any]) -> Cell:
         item=item_of(source, told["grade_id"]) if is_check else None,
         source=source,
         checksum=told.get("checksum"),
+        cell_id=found.get("id"),
     )
 
 

@@ -53,6 +53,7 @@ from stepprof_lab.scenario import Boundary, Conditions, Scenario
 from stepprof_lab.validate import compare, verdict_from
 from stepprof_lab.validate.calibrate import wilson
 from stepprof_lab.validate.noise import Meter
+from stepprof_lab.validate.statistics import t_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -72,9 +73,11 @@ WARM_UP = 50
 """Steps before the timed ones of the sequential rules; the machine's own study found a step steady after 50."""
 
 OURS, OURS_MARGIN = "ours, margin 0", "ours, margin 1 %"
+UNPAIRED = "ours, not paired"
 RULES = {
     OURS: "the interval of `compare` excludes 1",
     OURS_MARGIN: "the interval of `compare` lies beyond 1 % (the default)",
+    UNPAIRED: "the same blocks, and the lower quartile over all steps of an arm instead of pair by pair",
     "torch, medians differ": "torch.utils.benchmark: the medians differ in the digits that `Compare` prints",
     "torch, colours": "torch.utils.benchmark: `Compare` does not paint both green",
     "Welch": f"sequential blocks of {BLOCK} steps, Welch's t, p < 0.05",
@@ -250,6 +253,9 @@ def judge_ours(judged: Judged, workload: Workload, builds: tuple[Build, Build], 
     beyond = verdict_from(found.blocks, found.design, MARGIN)
     judged.claim(OURS, found.ratio, found.verdict in ("faster", "slower"))
     judged.claim(OURS_MARGIN, found.ratio, beyond.verdict in ("faster", "slower"))
+    if not workload.read:
+        ratio, low, high = _unpaired(found.blocks)
+        judged.claim(UNPAIRED, ratio, not low <= 1 <= high)
     judged.ours = {
         "verdict": beyond.verdict,
         "interval": found.interval,
@@ -260,6 +266,16 @@ def judge_ours(judged: Judged, workload: Workload, builds: tuple[Build, Build], 
         "wall_over_cpu": found.noise.get("wall_over_cpu"),
         "first_in_block": None if workload.read else _first_in_block(found.blocks),
     }
+
+
+def _unpaired(blocks: Sequence[Any]) -> tuple[float, float, float]:
+    """After over before by the quartile over all steps of an arm in a replicate, and Student's interval over these."""
+    times: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for block in blocks:
+        times[block.replicate][block.arm] += block.steps_ms
+    logs = [math.log(np.quantile(own["after"], 0.25) / np.quantile(own["before"], 0.25)) for own in times.values()]
+    mean, low, high, _ = t_interval(logs)
+    return math.exp(mean), math.exp(low), math.exp(high)
 
 
 def _first_in_block(blocks: Sequence[Any]) -> float:
@@ -608,6 +624,8 @@ def _rules(lines: list[dict[str, Any]]) -> str:
     head += ["A/A ratio: centre", "and spread"]
     rows = []
     for rule in RULES:
+        if not all(rule in line["claims"] for line in lines):  # without pairs there is nothing to leave unpaired
+            continue
         equal = [line for line in lines if line["effect"] == 0]
         alarms = sum(line["claims"][rule] != 0 for line in equal)
         row = [rule, f"{alarms}/{len(equal)}", _share_interval(alarms, len(equal))]

@@ -74,7 +74,10 @@ def test_every_item_is_checked_in_the_lab_for_its_points(source: Path) -> None:
 
 @pytest.mark.parametrize("source", lab_parameters())
 def test_the_solution_earns_every_point(source: Path) -> None:
-    ran = running.run(ROOT / "solutions" / source.name / f"{source.name}.ipynb")
+    for _ in range(TRIES):
+        ran = running.run(ROOT / "solutions" / source.name / f"{source.name}.ipynb")
+        if not any(one.undecided for one in ran.verdicts):  # this machine was too busy for a verdict, which is none
+            break
     assert ran.failed == []
     assert {one.item: one.points for one in ran.verdicts} == {
         one.id: one.points for one in items.lab(source.name).items

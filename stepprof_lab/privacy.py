@@ -215,7 +215,13 @@ FORMS: tuple[Form, ...] = (
         is_personal,
     ),
     Form("home directory", re.compile(r"(?<![\w/~.-])~[A-Za-z_][\w.-]{0,63}(?=/)")),
-    Form("network path", re.compile(r"(?<![\w:\\])\\\\(?:\\\\)?[\w.-]{1,64}(?:@SSL)?\\{1,2}[\w$.-]{1,64}")),
+    # Not the doubled separators after a drive (C:\\data\\x) or within a path.
+    Form(
+        "network path",
+        re.compile(
+            r"(?<![^\W_])(?<!\\)(?<!(?<![A-Za-z])[A-Za-z]:)\\\\(?:\\\\)?[\w.-]{1,64}(?:@SSL)?\\{1,2}[\w$.-]{1,64}"
+        ),
+    ),
     Form("random text", re.compile(r"(?<![A-Za-z0-9])(?:0x)?[0-9A-Fa-f]{32,}(?![A-Za-z0-9])"), is_random_hex),
     Form("random text", re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_=-]{24,}"), is_random_word),
 )

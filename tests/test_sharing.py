@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import itertools
 import json
 import re
 import subprocess
@@ -28,6 +29,8 @@ from tests.conftest import Said
 Run = Callable[..., Said]
 TRACES = Path(__file__).resolve().parents[1] / ".." / "shared" / "traces"
 RANKS = sorted(TRACES.glob("cuda_v100_dlrm_rank?of8.json")) if TRACES.is_dir() else []
+DDP = TRACES / "rocm_mi300_resnet_train_3steps_ddp.json.gz"
+SAMPLED = TRACES / "cuda_sampled_rank0_no_devprops.json.gz"
 SECRETS = ("alice", "zorblatt", "node17", "falcon-heavy", "hf_abcABC123abcABC123abc")
 
 
@@ -275,6 +278,31 @@ def test_brief_tells_the_essentials_and_no_secret(stepprof: Run, captured: Path)
     ):
         assert part in said.out
     assert "aten::mm" in said.out.replace(JOINER, "")
+
+
+@pytest.mark.skipif(not DDP.exists(), reason="the recorded traces are not beside the checkout")
+def test_brief_says_what_is_foreign_and_why_the_regime_is_what_it_is(stepprof: Run) -> None:
+    """In the first step all of the 14.517 ms of device work within it were launched before it."""
+    said = stepprof("read", DDP, "--brief").out.replace(JOINER, "")
+    lines = said.splitlines()
+    assert lines[0] == "**Regime: waits for communication**"
+    assert lines[2].startswith("- Because: in the active steps ")
+    assert any(line.startswith("- Origin: unknown: ") for line in lines)
+    head = next(line for line in lines if line.startswith("| step |"))
+    assert head.endswith("| GPU busy within it | of it, foreign | GPU tail |")
+    first = next(line for line in lines if line.startswith("| ProfilerStep#15 |"))
+    assert [cell.strip() for cell in first.split("|")[4:6]] == ["14.517 ms", "14.517 ms"]
+
+
+@pytest.mark.skipif(not SAMPLED.exists(), reason="the recorded traces are not beside the checkout")
+def test_long_names_that_begin_alike_are_not_cut_to_one_text(stepprof: Run) -> None:
+    text = "".join(stepprof("read", SAMPLED).out.split())
+    for end in ("LengthsRangeFill'>", "single_operators.Gather'>"):
+        assert end in text
+    lines = stepprof("read", SAMPLED, "--brief").out.splitlines()
+    table = lines[next(n for n, line in enumerate(lines) if line.startswith("| label")) + 2 :]
+    names = [line.split(" | ")[0] for line in itertools.takewhile(lambda line: line.startswith("| "), table)]
+    assert len(names) == len(set(names)) == 8
 
 
 def test_brief_goes_with_no_other_form(stepprof: Run, captured: Path) -> None:

@@ -15,6 +15,8 @@ from msgspec import UNSET
 from stepprof_lab.report import words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from stepprof_lab.record import Record
     from stepprof_lab.trace.model import Analysis, Finding
 
@@ -26,6 +28,8 @@ FINDINGS = 4
 NOTES = 4
 NAME_LENGTH = 60
 SENTENCE_LENGTH = 600
+
+FOREIGN = "_Foreign: launched by another step or by none. Tail: device work after the step's host part. Never added._"
 
 _MARKS = re.compile(r"[\\`*_\[\]|~$]")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -57,9 +61,11 @@ def brief(analysis: Analysis, record: Record | None = None) -> str:
     """
     question = analysis.question or "none was recorded with this trace"
     lines = [
-        f"**Regime: {words.REGIME_WORDS[analysis.regime]}** ({_origin(analysis)})",
+        f"**Regime: {words.regime(analysis.regime, analysis.doubts)}**",
         "",
+        *([f"- Because: {_sentence(analysis.regime_reason)}"] if analysis.regime_reason else []),
         f"- Question: {_sentence(question)}",
+        f"- Origin: {words.ORIGIN_WORDS[analysis.origin]}",
         f"- GPU: {_gpu(analysis)}",
     ]
     if record is not None:
@@ -71,16 +77,19 @@ def brief(analysis: Analysis, record: Record | None = None) -> str:
     return "\n".join(lines[:MOST_LINES]) + "\n"
 
 
-def _origin(analysis: Analysis) -> str:
-    return words.ORIGIN_WORDS[analysis.origin]
-
-
 def _sentence(text: str) -> str:
     return inert(words.shorten(words.prose(text), SENTENCE_LENGTH))
 
 
 def _name(text: str) -> str:
-    return inert(words.shorten(words.prose(text), NAME_LENGTH)) or "(no name)"
+    return _names([text])[text]
+
+
+def _names(texts: Iterable[str]) -> dict[str, str]:
+    """What stands for each name; different ones stay different."""
+    prose = {text: words.prose(text) for text in texts}
+    short = words.shortened(prose.values(), NAME_LENGTH)
+    return {text: inert(short[line]) or "(no name)" for text, line in prose.items()}
 
 
 def _gpu(analysis: Analysis) -> str:
@@ -102,11 +111,13 @@ def _steps(analysis: Analysis) -> list[str]:
     if not analysis.steps:
         return ["", "Steps: none is marked in this trace."]
     on_gpu = analysis.gpu.observed
-    lines = ["", _row("step", "elapsed, host", *(["GPU busy by its launches", "GPU busy within it"] if on_gpu else []))]
-    lines.append(_rule(4 if on_gpu else 2))
+    heads = ["GPU busy by its launches", "GPU busy within it", "of it, foreign", "GPU tail"] if on_gpu else []
+    lines = ["", _row("step", "elapsed, host", *heads), _rule(2 + len(heads))]
     for step in analysis.steps[:STEPS]:
-        gpu = [_time(step.gpu_launched_us), _time(step.gpu_busy_in_window_us)] if on_gpu else []
-        lines.append(_row(_name(step.name), words.duration(step.cpu_us), *gpu))
+        busy = (step.gpu_launched_us, step.gpu_busy_in_window_us, step.gpu_foreign_in_window_us, step.gpu_tail_us)
+        lines.append(_row(_name(step.name), words.duration(step.cpu_us), *map(_time, busy if on_gpu else ())))
+    if on_gpu:
+        lines += ["", FOREIGN]
     return lines + _left_out(len(analysis.steps) - STEPS, "step")
 
 
@@ -115,7 +126,8 @@ def _labels(analysis: Analysis) -> list[str]:
         return ["", "Labels: none in this trace."]
     longest = sorted(analysis.labels.items(), key=lambda item: -item[1].cpu_us)
     lines = ["", _row("label (they may nest)", "calls", "elapsed"), _rule(3)]
-    lines += [_row(_name(name), str(times.calls), words.duration(times.cpu_us)) for name, times in longest[:LABELS]]
+    shown = _names(name for name, _ in longest[:LABELS])
+    lines += [_row(shown[name], str(times.calls), words.duration(times.cpu_us)) for name, times in longest[:LABELS]]
     return lines + _left_out(len(longest) - LABELS, "label")
 
 
@@ -131,7 +143,7 @@ def _findings(analysis: Analysis) -> list[str]:
 def _finding(one: Finding) -> list[str]:
     return [
         "",
-        f"**{inert(one.id)}** ({words.explains(one.share_of_step)})",
+        f"**{inert(one.id)}** ({words.explains(one.share_of_step, one.share_seen)})",
         f"- Observation: {_sentence(one.observation)}",
         f"- Hypothesis: {_sentence(one.hypothesis)}",
         f"- Next check: {_sentence(one.next_check)}",
@@ -143,7 +155,8 @@ def _operators(analysis: Analysis) -> list[str]:
         return []
     lines = ["", _row("operator", "calls", "self, sum over calls"), _rule(3)]
     shown = analysis.operators[:OPERATORS]
-    return lines + [_row(_name(one.name), str(one.calls), words.duration(one.cpu_self_us)) for one in shown]
+    names = _names(one.name for one in shown)
+    return lines + [_row(names[one.name], str(one.calls), words.duration(one.cpu_self_us)) for one in shown]
 
 
 def _notes(analysis: Analysis) -> list[str]:

@@ -11,10 +11,10 @@ from stepprof_lab.report.content import OPERATORS_SHOWN
 from stepprof_lab.report.tables import Column, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from stepprof_lab.report.tables import Cell
-    from stepprof_lab.trace.difference import Difference, Pair, Side
+    from stepprof_lab.trace.difference import Difference, LabelPair, OperatorPair, Pair, Side, Which
 
 COUNT_WORDS = {
     "operator_calls": ("host", "operator calls"),
@@ -29,7 +29,7 @@ COUNT_WORDS = {
 GAP_WORDS = {
     "host_outside_operators_us": ("host", "in no operator or runtime call"),
     "gpu_gaps": ("GPU", "gaps"),
-    "gpu_idle_us": ("GPU", "idle in the step"),
+    "gpu_idle_us": ("GPU", "idle"),
     "gpu_longest_gap_us": ("GPU", "longest gap of all"),
 }
 
@@ -87,13 +87,21 @@ COLUMNS = (
 one word, which no narrow terminal breaks."""
 
 
-def _row(name: str, what: str, pair: Pair | UnsetType, *, time: bool = True) -> list[list[Cell]]:
+ABSENT = "absent"
+"""What stands where a trace has no label or operator of a name."""
+
+
+def _row(
+    name: str, what: str, pair: Pair | UnsetType, *, time: bool = True, only_in: Which | None = None
+) -> list[list[Cell]]:
     """One row, or none where neither side has a number to show."""
     if pair is UNSET or (pair.first is UNSET and pair.second is UNSET):
         return []
     numbers = [None if value is UNSET else value for value in (pair.first, pair.second, pair.change)]
     unit = words.unit_for(number for number in numbers if number is not None)
-    texts = [None if n is None else unit.number(n) if time else f"{n:.6g}" for n in numbers]
+    missing = None if only_in is None else ABSENT
+    texts = [missing if n is None else unit.number(n) if time else f"{n:.6g}" for n in numbers]
+    texts[2] = "" if only_in is not None else texts[2]
     return [[name, f"{what} ({unit.name})" if time else what, *texts]]
 
 
@@ -143,36 +151,62 @@ def gaps(difference: Difference) -> Table:
 
 
 def labels(difference: Difference) -> Table:
-    """The labels."""
+    """The labels that changed; those that did not change at all are only counted."""
+    changed = [pair for pair in difference.labels if pair.only_in is not None or _changed(pair)]
     rows: list[list[Cell]] = []
-    for pair in difference.labels:
-        rows += _row(pair.name, "calls", pair.calls, time=False) + _row(pair.name, "elapsed", pair.cpu_us)
-        rows += _row(pair.name, "GPU launched", pair.gpu_launched_us)
-        rows += _row(pair.name, "GPU idle", pair.gpu_idle_us)
-    note = "Elapsed is host time; labels may lie inside each other and are never added."
-    if any(pair.gpu_idle_us is not UNSET for pair in difference.labels):
-        note += " GPU launched: busy with what the label launched. GPU idle: no device work ran during the label."
-    return _table("label", f"Labels, {_each(difference)}", rows, note)
+    for pair in changed:
+        rows += _row(pair.name, "calls", pair.calls, time=False, only_in=pair.only_in)
+        rows += _row(pair.name, "elapsed", pair.cpu_us, only_in=pair.only_in)
+        rows += _row(pair.name, "GPU launched", pair.gpu_launched_us, only_in=pair.only_in)
+        rows += _row(pair.name, "GPU idle", pair.gpu_idle_us, only_in=pair.only_in)
+    said = ["Elapsed is host time; labels may lie inside each other and are never added."]
+    if any(pair.gpu_idle_us is not UNSET for pair in changed):
+        said.append("GPU launched: busy with what the label launched. GPU idle: no device work ran during the label.")
+    said += _absent(changed, "label") + _without_change(len(difference.labels) - len(changed), "label")
+    return _table("label", f"Labels, {_each(difference)}", rows or _none_changed(difference.labels), " ".join(said))
+
+
+def _changed(label: LabelPair) -> bool:
+    pairs = (label.calls, label.cpu_us, label.gpu_launched_us, label.gpu_idle_us)
+    return any(pair is not UNSET and pair.change not in {UNSET, 0.0} for pair in pairs)
+
+
+def _absent(pairs: Iterable[LabelPair | OperatorPair], thing: str) -> list[str]:
+    return [f"Absent: no {thing} of this name is in it."] if any(pair.only_in is not None for pair in pairs) else []
+
+
+def _without_change(count: int, thing: str) -> list[str]:
+    return [f"{words.counted(count, thing)} without any change."] if count else []
+
+
+def _none_changed(pairs: Sequence[LabelPair | OperatorPair]) -> list[list[Cell]]:
+    """A row that says so, where there are some and none of them changed: the table is not empty for want of any."""
+    return [["all of them", "without any change", "", "", ""]] if pairs else []
 
 
 def operators(difference: Difference, limit: int | None = None) -> Table:
     """The operators that changed most; those that did not change at all are only counted."""
     from stepprof_lab.trace.difference import largest_change
 
-    changed = [pair for pair in difference.operators if largest_change(pair) or pair.calls.change != 0]
+    changed = [
+        pair
+        for pair in difference.operators
+        if pair.only_in is not None or largest_change(pair) or pair.calls.change != 0
+    ]
     rows: list[list[Cell]] = []
     for pair in changed[:limit]:
-        rows += _row(pair.name, "calls", pair.calls, time=False)
-        rows += _row(pair.name, "self, sum", pair.cpu_self_us)
-        rows += _row(pair.name, "GPU, sum", pair.gpu_sum_us) if _any(pair.gpu_sum_us) else []
+        rows += _row(pair.name, "calls", pair.calls, time=False, only_in=pair.only_in)
+        rows += _row(pair.name, "self, sum", pair.cpu_self_us, only_in=pair.only_in)
+        rows += _row(pair.name, "GPU, sum", pair.gpu_sum_us, only_in=pair.only_in) if _any(pair.gpu_sum_us) else []
     said = ["Sums over calls: not elapsed."]
+    if any(pair.gpu_sum_us is not UNSET for pair in changed[:limit]):
+        said.append(tables.GPU_SUM)
+    said += _absent(changed[:limit], "operator")
     if limit is not None and len(changed) > limit:
         said.append(f"{words.counted(len(changed) - limit, 'further operator')} with smaller changes not shown.")
-    same = len(difference.operators) - len(changed)
-    if same:
-        said.append(f"{words.counted(same, 'operator')} without any change.")
+    said += _without_change(len(difference.operators) - len(changed), "operator")
     title = f"Operators, by the largest change, {_each(difference)}"
-    return _table("operator", title, rows, " ".join(said))
+    return _table("operator", title, rows or _none_changed(difference.operators), " ".join(said))
 
 
 def findings(difference: Difference) -> list[tuple[str, str]]:

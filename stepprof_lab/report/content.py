@@ -55,7 +55,7 @@ def of_analysis(analysis: Analysis, record: Record | None = None) -> list[Table 
     """Regime and question first, then where the time goes, the findings, the operators and the notes."""
     question = analysis.question or (record.scenario.question if record else None)
     head = [
-        ("Regime", words.REGIME_WORDS[analysis.regime]),
+        ("Regime", words.regime(analysis.regime, analysis.doubts)),
         ("Question", words.prose(question) if question else "none was recorded with this trace"),
         *([("Because", words.prose(analysis.regime_reason))] if analysis.regime_reason else []),
         ("Trace", words.visible(analysis.trace)),
@@ -104,7 +104,7 @@ def finding_rows(one: Finding) -> list[tuple[str, str]]:
         ("Observation", words.prose(one.observation)),
         ("Hypothesis", words.prose(one.hypothesis)),
         ("Next check", words.prose(one.next_check)),
-        ("Share", words.explains(one.share_of_step)),
+        ("Share", words.explains(one.share_of_step, one.share_seen)),
     ]
 
 

@@ -147,8 +147,10 @@ def _cards(analysis: Analysis | None, record: Record | None, validation: Validat
     cards = []
     if analysis is not None:
         found = analysis.findings[0] if analysis.findings else None
-        small = f"{found.id}: {words.explains(found.share_of_step)}" if found else "no finding applies"
-        cards.append(markup.card("the trace says", words.REGIME_WORDS[analysis.regime], small, "is-answer"))
+        small = (
+            f"{found.id}: {words.explains(found.share_of_step, found.share_seen)}" if found else "no finding applies"
+        )
+        cards.append(markup.card("the trace says", words.regime(analysis.regime, analysis.doubts), small, "is-answer"))
     if validation is not None:
         cards.append(_verdict_card(validation))
     if record is not None and record.approach.steps_ms:
@@ -315,7 +317,7 @@ def _finding(finding: Finding) -> str:
         ("Next check", words.prose(finding.next_check)),
     ]
     evidence = markup.folded("Evidence", [markup.definitions(words.flat(finding.evidence))])
-    badge = f'<span class="badge">{safe(words.explains(finding.share_of_step))}</span>'
+    badge = f'<span class="badge">{safe(words.explains(finding.share_of_step, finding.share_seen))}</span>'
     return f'<div class="finding"><h3>{safe(finding.id)}{badge}</h3>{markup.definitions(rows)}{evidence}</div>'
 
 

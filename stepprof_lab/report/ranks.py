@@ -89,7 +89,8 @@ def conclusion(ranks: Ranks) -> list[tuple[str, str]]:
 
 def numbers(ranks: Ranks) -> list[Table]:
     """The tables; the same in the terminal and in the page."""
-    return [means(ranks), differences(ranks), steps(ranks), collectives(ranks), traces(ranks)]
+    compared = [differences(ranks)] if ranks.slowest else []
+    return [means(ranks), *compared, steps(ranks), collectives(ranks), traces(ranks)]
 
 
 TIMES = (
@@ -131,8 +132,9 @@ def means(ranks: Ranks) -> Table:
     if ranks.arrivals.told:
         columns.append(Column("arrives_after_first", "begins after the first, mean", "time"))
         columns.append(Column("arrives_last", "is clearly last", "count"))
+        columns.append(Column("arrives_last_sum", "by, sum", "time"))
         for row, one in zip(rows, ranks.ranks, strict=True):
-            row += [_known(one.arrives_after_first_us), _known(one.arrives_last)]
+            row += [_known(one.arrives_after_first_us), _known(one.arrives_last), _known(one.arrives_last_sum_us)]
     each = f"mean of {words.counted(ranks.steps_compared, 'step')}" if ranks.steps_compared else "whole records"
     return Table("rank", f"Ranks, {each}", columns, rows, NOTE)
 

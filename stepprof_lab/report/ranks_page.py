@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from stepprof_lab import __version__
 from stepprof_lab.report import markup, ranks, timeline_view, words
 from stepprof_lab.report.drawing import safe
@@ -60,7 +62,8 @@ def _arrival_card(read: Ranks) -> str:
     if arrived.last_rank is None:
         return markup.card("last to begin a collective", "no rank clearly", f"of {arrived.collectives} matched ones")
     last = next(one for one in read.ranks if one.rank == arrived.last_rank)
-    small = f"in {last.arrives_last} of {arrived.collectives} matched collectives"
+    by = "" if last.arrives_last_sum_us is UNSET else f", {words.duration(last.arrives_last_sum_us)} together"
+    small = f"in {last.arrives_last} of {arrived.collectives} matched collectives{by}"
     return markup.card("last to begin a collective", f"rank {last.rank}", small, "is-answer")
 
 

@@ -144,7 +144,7 @@ def _known(cells: Iterable[Any]) -> list[Cell]:
 
 
 def labels(analysis: Analysis) -> Table:
-    """One row a label, over the whole window."""
+    """One row a label, over the whole record."""
     columns = [Column("name", "label"), Column("calls", "calls", "count"), Column("elapsed", "elapsed", "time")]
     if analysis.gpu.observed:
         columns.append(Column("gpu_launched", "GPU busy by its launches", "time"))
@@ -152,8 +152,11 @@ def labels(analysis: Analysis) -> Table:
         _known([name, times.calls, times.cpu_us, times.gpu_launched_us])[: len(columns)]
         for name, times in itertools.islice(analysis.labels.items(), ROWS)
     ]
-    note = "Over all steps of the trace. Labels may lie inside each other: their times are not added."
+    note = "Over the whole record, not the steps alone. Labels may lie inside each other: their times are not added."
     return Table("label", "Labels", columns, rows, " ".join([note, *_further(len(analysis.labels), "label")]))
+
+
+GPU_SUM = "GPU, sum: all that was launched inside the calls, so what calls others includes theirs; never added."
 
 
 def operators(analysis: Analysis, limit: int | None = None) -> Table:
@@ -179,6 +182,8 @@ def operators(analysis: Analysis, limit: int | None = None) -> Table:
         columns.append(Column("shapes", "input shapes"))
     left_out = len(analysis.operators) - len(rows)
     note = "Sums over calls on all threads of the host: work in parallel counts several times."
+    if analysis.gpu.observed:
+        note += f" {GPU_SUM}"
     if left_out:
         note += f" {words.counted(left_out, 'further operator')} not shown."
     return Table("operator", "Operators, by self time", columns, rows, note)

@@ -154,7 +154,9 @@ def _draw_table(table: Table, console: Console) -> None:
         return
     heads, rows = shown(table)
     heads = [encodable(head, console.encoding) for head in heads]
-    rows = [[encodable(words.shorten(cell, NAME_LENGTH), console.encoding) for cell in row] for row in rows]
+    names = words.shortened((row[0] for row in rows), NAME_LENGTH)
+    rows = [[names[row[0]], *(words.shorten(cell, NAME_LENGTH) for cell in row[1:])] for row in rows]
+    rows = [[encodable(cell, console.encoding) for cell in row] for row in rows]
     widths = _widths(list(zip(heads, *rows, strict=True)), console.width - INDENT)
     if widths is None:
         _draw_stacked(heads, rows, console)

@@ -5,8 +5,10 @@ Every renderer takes its words from here, so that the terminal, the page and the
 
 from __future__ import annotations
 
+import itertools
 import math
 import unicodedata
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -96,6 +98,34 @@ def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: max(length - 3, 1)]}..."
 
 
+def shortened(texts: Iterable[str], length: int) -> dict[str, str]:
+    """Texts and what stands for each of them: different ones stay different.
+
+    Those that would be cut to the same beginning lose their middle instead; where that does not tell them apart
+    either, they are numbered.
+
+    Args:
+        texts: names.
+        length: characters that each may have at the most; 16 or more.
+    """
+    distinct = list(dict.fromkeys(texts))
+    made = {text: text for text in distinct if len(text) <= length}
+    cuts = Counter(shorten(text, length) for text in distinct)
+    taken = set(made)
+    end = length // 2 - 2
+    for text in distinct:
+        if text not in made:
+            cut = shorten(text, length)
+            forms = itertools.chain(
+                [cut] if cuts[cut] == 1 else [],
+                [f"{text[: length - 3 - end]}...{text[-end:]}"],
+                (f"{text[: length - 7 - len(str(n))]}... ({n})" for n in itertools.count(1)),
+            )
+            made[text] = next(form for form in forms if form not in taken)
+            taken.add(made[text])
+    return made
+
+
 def counted(number: int, thing: str, things: str | None = None) -> str:
     """``1 step``, ``2 steps``."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
@@ -169,10 +199,17 @@ def ratio(value: float) -> str:
     return fixed(value, 3)
 
 
-def explains(share: float | None) -> str:
-    """How much of the step a finding could explain at the most."""
+def regime(named: Regime, doubts: Iterable[str] = ()) -> str:
+    """The regime in words; with the reason where the trace itself is in doubt."""
+    why = "; ".join(doubts)
+    return REGIME_WORDS[named] + (f": {prose(why)}" if why else "")
+
+
+def explains(share: float | None, seen: object = None) -> str:
+    """How much of the step a finding could explain at the most; else how much of the record it was seen in."""
     if share is None:
-        return "how much of the step it could explain cannot be said from this trace"
+        took = f"seen in {percent(seen)} of what was recorded; " if isinstance(seen, float) else ""
+        return f"{took}how much of the step it could explain cannot be said from this trace"
     return f"could explain at most {percent(share)} of the step"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepprof_lab.trace import intervals
-from stepprof_lab.trace.events import Kind
+from stepprof_lab.trace.events import MAYBE_DEVICE, Kind
 from stepprof_lab.trace.model import GpuNotObserved, GpuObserved
 from stepprof_lab.trace.steps import us
 
@@ -114,8 +114,15 @@ def describe(trace: Trace, work: DeviceWork, context: Context) -> GpuObserved | 
     )
 
 
+def strange_kinds(trace: Trace) -> dict[str, int]:
+    """Events of kinds that are not known here and may be device work, most frequent first."""
+    return {kind: count for kind, count in trace.unknown.most_common() if MAYBE_DEVICE.match(kind)}
+
+
 def why_not_observed(trace: Trace, context: Context) -> str:
     """The likely reasons, from what else is in the trace."""
+    if trace.missing:
+        return f"no device event is in what could be read of the file: {'; '.join(trace.missing)}"
     launches = sum(launch_calls(trace).values())
     if len(trace.of(Kind.PRACTICE)) and not launches and not context.gpu_requested:
         return "the practice device is simulated on the CPU: its work is drawn apart, and is in no number"

@@ -10,7 +10,7 @@ profiler's own doing: only a validation outside the profiler can say that a chan
 - A **gap** of the device is time of a step in which no device event ran, on any stream. The host's time outside
   operators is time of a step in which no thread was in an operator or a call of the device's runtime.
 - A number of the device appears only where device work was observed in both traces. A label or an operator that one
-  trace does not hold has no number there: it was not observed, which is not a zero.
+  trace does not hold has no number there: it is absent, which is not a zero.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def between(first: Seen, second: Seen, unlike: Iterable[str] = (), validate: str
     """
     matched = min(len(first.steps), len(second.steps))
     both = bool(len(first.device)) and bool(len(second.device))
-    one, other = (_measure(seen, matched) for seen in (first, second))
+    one, other = (_measure(seen, matched, both=both) for seen in (first, second))
     return Difference(
         first=_side(first),
         second=_side(second),
@@ -282,8 +282,8 @@ def _notes(first: Seen, second: Seen, matched: int) -> list[str]:
 # ---- measuring one trace ----
 
 
-def _measure(seen: Seen, matched: int) -> _Measured:
-    windows = _windows(seen, matched)
+def _measure(seen: Seen, matched: int, *, both: bool) -> _Measured:
+    windows = _windows(seen, matched, both=both)
     merged = intervals.union(*windows)
     trace = _starting_in(seen.trace, merged) if matched else seen.trace
     device = stepping.find_device_work(trace)
@@ -302,10 +302,16 @@ def _measure(seen: Seen, matched: int) -> _Measured:
     )
 
 
-def _windows(seen: Seen, matched: int) -> Intervals:
-    """The compared steps one by one; without matched steps the host's part of the record."""
+def _windows(seen: Seen, matched: int, *, both: bool) -> Intervals:
+    """The compared steps one by one.
+
+    Without matched steps it is the part of the record in which the device worked, as in the report of one trace; where
+    no device can be compared, the host's part.
+    """
     if matched:
         return seen.steps.start[:matched], seen.steps.end[:matched]
+    if both:
+        return seen.device.record()
     host = seen.trace.of(Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME)
     if not len(host):
         host = np.arange(len(seen.trace), dtype=np.int64)

@@ -11,6 +11,7 @@ import enum
 import functools
 import math
 import operator
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -67,6 +68,11 @@ LEFT_OUT = frozenset(
     )
 )
 """Categories that hold nothing that is counted: arrows, marks, spans around the recording, waits told otherwise."""
+
+MAYBE_DEVICE = re.compile(
+    r"\W*(mtia|hpu|xpu|privateuse1|npu|mlu|musa|glow|gpu|cuda|hip|kernel|memcpy|memset)", re.IGNORECASE
+)
+"""Categories that are not known here and may be device work: of a device that is new here, or written otherwise."""
 
 NO_DIMS = Raw()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from stepprof_lab.trace import stacks
 from stepprof_lab.trace.names import Namer, hint
 
 Rule = Callable[["Fields", bytes], bytes | None]
@@ -204,7 +205,8 @@ class Fields:
         if found or "torchinductor_" in text:
             return f"{'lib/python3' if found and found['std'] else 'site-packages'}/{numbered}"
         top = parts[0] if len(parts) > 1 else ""
-        return f"{top}/{numbered}" if top and self.namer.is_public(top) else numbered
+        made = f"{top}/{numbered}" if top and self.namer.is_public(top) else numbered
+        return made if stacks.is_users_file(made) == stacks.is_users_file(text) else f"site-packages/{numbered}"
 
     def numbered(self, sort: str, text: str) -> int:
         """A small number for a text, from 1, in order of appearance."""

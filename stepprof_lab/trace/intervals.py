@@ -35,6 +35,51 @@ def union(start: Int64, end: Int64) -> Intervals:
     return start[first], reached[last]
 
 
+def union_by(group: Int64, start: Int64, end: Int64) -> tuple[Int64, Int64, Int64]:
+    """The union within each group, for many groups of which each has a few intervals; groups in order.
+
+    Args:
+        group: number of each interval's group, from 0 on.
+        start: of each interval.
+        end: of each interval.
+
+    Returns:
+        Group, start and end of the intervals of all unions.
+    """
+    kept = end > start
+    group, start, end = group[kept], start[kept], end[kept]
+    if len(start) < 2:
+        return group, start, end
+    order = np.lexsort((start, group))
+    group, start, end = group[order], start[order], end[order]
+    # The largest end so far within each group: ends as ranks, so that a group's number fits before each.
+    ranked = np.argsort(end, kind="stable")
+    rank = np.empty_like(ranked)
+    rank[ranked] = np.arange(len(end))
+    reached = end[ranked[np.maximum.accumulate(group * len(end) + rank) - group * len(end)]]
+    first = np.concatenate(([True], (start[1:] > reached[:-1]) | (group[1:] != group[:-1])))
+    last = np.concatenate((first[1:], [True]))
+    return group[first], start[first], reached[last]
+
+
+def total_by(group: Int64, length: Int64, groups: int) -> Int64:
+    """Sum of some lengths for each of so many groups, exact."""
+    sums = np.zeros(groups, dtype=np.int64)
+    np.add.at(sums, group, length)
+    return sums
+
+
+def ranges(first: Int64, last: Int64) -> tuple[Int64, Int64]:
+    """The numbers from each first up to each last: 3, 4, 5 and 9, 10 for 3 to 6 and 9 to 11.
+
+    Returns:
+        For each number which range it is of, and the number.
+    """
+    counts = np.maximum(last - first, 0)
+    of = np.repeat(np.arange(len(counts)), counts)
+    return of, np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts) + first[of]
+
+
 def total(start: Int64, end: Int64) -> int:
     """Sum of the lengths; the elapsed time that is covered where the intervals are a union."""
     return int((end - start).sum())
@@ -99,6 +144,20 @@ def subtract(one: Intervals, other: Intervals) -> Intervals:
 def overlap(one: Intervals, other: Intervals) -> int:
     """Length of what two unions have in common."""
     return total(*intersect(one, other))
+
+
+def covered_in(merged: Intervals, low: Int64, high: Int64) -> Int64:
+    """For each ``[low, high)`` how much of it a union covers."""
+    upto = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(merged[1] - merged[0])))
+
+    def before(at: Int64) -> Int64:
+        place = np.searchsorted(merged[0], at, side="right")
+        inside = np.maximum(merged[1][np.maximum(place - 1, 0)] - at, 0) if len(merged[0]) else 0
+        done: Int64 = upto[place] - np.where(place > 0, inside, 0)
+        return done
+
+    inside: Int64 = np.maximum(before(high) - before(low), 0)
+    return inside
 
 
 def contains(merged: Intervals, points: Int64) -> Bool:

@@ -100,6 +100,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     share_of_step: float | None
     """The largest share of the step (0 to 1) that this could explain; None where the trace cannot say."""
     evidence: dict[str, Any]
+    share_seen: float | UnsetType = UNSET
+    """Where `share_of_step` cannot be said: the share of what was recorded (0 to 1) that was seen; absent where it can
+    be, and where nothing was measured."""
 
     def names_of_spans(self) -> list[str]:
         """The names in the evidence (labels, operators, device work) whose spans a picture marks."""
@@ -134,6 +137,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     """By the largest share of the step, largest first."""
     regime_reason: str = ""
     """What the regime is concluded from, and for a busy device the next tool."""
+    doubts: list[str] = []
+    """Why device work may be missing or lie at a wrong time, so that no idle time is judged; one clause each."""
     not_worth: list[str] = []
     """What takes next to nothing of the step: one sentence each."""
 

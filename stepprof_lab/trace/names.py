@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepprof_lab.privacy import secrets_in
+from stepprof_lab.trace import addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,11 +38,6 @@ _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _RUN = re.compile(r"[^ ]+")
 _UNUSUAL = re.compile(r"""[@\\%$?;^~"']|!(?!\()|//|(?<![\w\]>)])/(?=\w)""")
 """What names of code do not hold: the run between spaces is taken as one word. A leading / begins a path."""
-_CHAIN = re.compile(
-    r"(?<![\w.:-])(?:(?:[0-9A-Fa-f]{1,4}[.:-]){2,}[0-9A-Fa-f]{1,4}"
-    r"|(?!c10)(?=[a-f]*[0-9])[0-9a-f]{3,4}(?:::?[0-9a-f]{1,4})+)(?![\w.:-])"
-)
-"""Addresses of networks and cards, dates, clock times, serial numbers."""
 _HOST = re.compile(r"(?<![\w.:<-])[A-Za-z][A-Za-z0-9-]*[0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+){2,}(?![\w(<:])")
 """``gpu-node-17.cluster.site``: a name with a number in it, and a domain."""
 _MACHINE = re.compile(
@@ -141,11 +137,9 @@ def unjudged(name: str, *, model: bool = False) -> tuple[Part, ...]:
     found = [Part(_left(name, p.start), _right(name, p.end), p.noun) for p in found]
     unusual = [m for m in _RUN.finditer(name) if _UNUSUAL.search(m[0])]
     found += [Part(*m.span(), "path" if re.search(r"[/\\]", m[0]) else "word") for m in unusual]
-    forms = [(_CHAIN, "address"), (_HOST, "host")]
-    if not model:
-        forms.append((_MACHINE, "host"))
-    for pattern, noun in forms:
-        found += [Part(*m.span(), noun) for m in pattern.finditer(name)]
+    found += [Part(*part) for part in addresses.found(name, addresses.ALWAYS + addresses.UNLESS_KEPT)]
+    for pattern in (_HOST,) if model else (_HOST, _MACHINE):
+        found += [Part(*m.span(), "host") for m in pattern.finditer(name)]
     taken = _apart(found)
     kept = [
         Part(*m.span(), "word")
@@ -167,8 +161,8 @@ def giving_away(text: str) -> tuple[Part, ...]:
     found = [Part(s.start, s.start + len(s.found), s.kind.replace(" ", "-")) for s in secrets_in(text)]
     found = [Part(_left(text, p.start), _right(text, p.end), p.noun) for p in found]
     found += [Part(*m.span(), "path") for m in _RUN.finditer(text) if _IN_PROSE.search(m[0])]
-    for pattern, noun in ((_CHAIN, "address"), (_HOST, "host")):
-        found += [Part(*m.span(), noun) for m in pattern.finditer(text)]
+    found += [Part(*part) for part in addresses.found(text, addresses.ALWAYS + addresses.UNLESS_KEPT)]
+    found += [Part(*m.span(), "host") for m in _HOST.finditer(text)]
     return tuple(_apart(found))
 
 
@@ -212,7 +206,7 @@ class Namer:
     """Replaces what cannot be judged, the same text by the same number everywhere in one copy.
 
     Args:
-        kept: names that their owner has judged: they stay but for what looks like a secret.
+        kept: names that their owner has judged: they stay but for what looks like a secret or an address.
     """
 
     def __init__(self, kept: frozenset[str] = frozenset()) -> None:
@@ -274,7 +268,8 @@ class Namer:
     def _cleaned(self, text: str, noun: str) -> str:
         if text in self.kept:
             secret = [Part(s.start, s.start + len(s.found), "secret") for s in secrets_in(text)]
-            return self._without(text, _apart([*self._known_to_identify(text), *secret]))
+            numbers = [Part(*part) for part in addresses.found(text, addresses.ALWAYS)]
+            return self._without(text, _apart([*self._known_to_identify(text), *secret, *numbers]))
         parts = (*self._known_to_identify(text), *unjudged(text, model=noun == "device"))
         if not parts:
             return text

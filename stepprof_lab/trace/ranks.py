@@ -15,8 +15,9 @@ import numpy as np
 from msgspec import UNSET
 
 from stepprof_lab.errors import StepprofError
-from stepprof_lab.trace import arrivals, intervals, parallel, ranks_picture, slowest
+from stepprof_lab.trace import arrivals, intervals, parallel, ranks_picture, same_run, slowest
 from stepprof_lab.trace.ranks_model import Arrivals, RankCollectives, Ranks, RanksInterpretation, RankTimes, RankTrace
+from stepprof_lab.trace.same_run import listed, ranks_named
 from stepprof_lab.trace.steps import us
 
 if TYPE_CHECKING:
@@ -82,7 +83,10 @@ def read(sources: Sequence[Source], *, picture: bool = True, processes: int | No
     placed, matched_by, notes = _beside(placed)
     matched, unmatched = arrivals.match([one.seen.collectives for one in placed], [_compared(one) for one in placed])
     clocks = arrivals.align(matched, _one_clock(placed))
-    ranks = _ranks(placed, matched_by, matched, clocks, [*notes, *unmatched])
+    against = same_run.contradictions(placed, clocks)
+    if against:
+        clocks = dataclasses.replace(clocks, how=None, why=f"the traces are not of one run: {'; '.join(against)}")
+    ranks = _ranks(placed, matched_by, matched, clocks, against, [*notes, *unmatched])
     timeline = ranks_picture.build(placed, clocks, ranks) if picture else None
     return RanksInterpretation(ranks, timeline)
 
@@ -115,17 +119,6 @@ def _refuse_doubles(placed: Sequence[Placed]) -> None:
             )
 
 
-def _world_sizes(placed: Sequence[Placed]) -> dict[int, list[int]]:
-    """For each stated number of ranks the ranks that state it."""
-    sizes: dict[int, list[int]] = {}
-    for one in placed:
-        stated = one.seen.identity.world_size
-        stated = one.source.world_size if stated is None else stated
-        if stated is not None:
-            sizes.setdefault(stated, []).append(one.rank)
-    return sizes
-
-
 def _one_clock(placed: Sequence[Placed]) -> Any:
     """What puts the ranks' times on the clock of their one machine; None where they do not name one."""
     hosts = {one.seen.identity.host for one in placed}
@@ -144,7 +137,7 @@ def _beside(placed: Sequence[Placed]) -> tuple[list[Placed], MatchedBy, list[str
     unmarked = [one.rank for one in placed if not one.seen.marked]
     if unmarked:
         if len(unmarked) < len(placed):
-            which = _ranks_named(unmarked)
+            which = ranks_named(unmarked)
             raise StepprofError(
                 f"no step is marked in the trace of {which}, but some are in the others",
                 "steps in all of them, or in none",
@@ -184,42 +177,36 @@ def _compared(one: Placed) -> Any:
     return place[one.seen.window_of]
 
 
-def _ranks_named(numbers: Sequence[int]) -> str:
-    return f"rank{'s' * (len(numbers) > 1)} {_listed(numbers)}"
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """Numbers in a sentence, neighbours as a range: ``0, 2 to 7``."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    shown = [str(part[0]) if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts]
-    return ", ".join(shown[:8]) + (" ..." if len(shown) > 8 else "")
-
-
 # ---- the numbers ----
 
 
 def _ranks(
-    placed: Sequence[Placed], matched_by: MatchedBy, matched: Matched, clocks: Clocks, notes: list[str]
+    placed: Sequence[Placed],
+    matched_by: MatchedBy,
+    matched: Matched,
+    clocks: Clocks,
+    against: list[str],
+    notes: list[str],
 ) -> Ranks:
-    sizes = _world_sizes(placed)
+    sizes = same_run.world_sizes(placed)
     size = next(iter(sizes)) if len(sizes) == 1 else None
     given = {one.rank for one in placed}
     missing = [] if size is None else [n for n in range(min(size, 1 << 20)) if n not in given]
     questions = list(dict.fromkeys(one.seen.analysis.question for one in placed if one.seen.analysis.question))
     traces = [_trace(placed, r, matched, clocks) for r in range(len(placed))]
-    found = slowest.find(placed)
+    doubts = same_run.doubts(placed, questions)
+    found = [] if against else slowest.find(placed)
     arrived = _arrivals(placed, matched, clocks)
     return Ranks(
         question=questions[0] if questions else None,
         world_size=size,
         missing=missing,
-        doubts=_doubts(placed, sizes, questions),
-        conclusion=slowest.conclude(traces, found, arrived, missing),
+        doubts=doubts,
+        conclusion=(
+            slowest.not_compared(against)
+            if against
+            else slowest.conclude(traces, found, arrived, missing, doubted=bool(doubts))
+        ),
         slowest=found,
         arrivals=arrived,
         matched_by=matched_by,
@@ -234,7 +221,8 @@ def _trace(placed: Sequence[Placed], r: int, matched: Matched, clocks: Clocks) -
     analysis, gpu = one.seen.analysis, one.seen.analysis.gpu
     steps = [_times(one, window, _waits(matched, clocks, r, n)) for n, window in enumerate(one.windows)]
     told = clocks.how is not None and bool(matched.there[:, r].any())
-    late = arrivals.lateness(matched, clocks)[matched.there[:, r], r] if told else None
+    late = arrivals.lateness(matched, clocks)[:, r] if told else None
+    last = arrivals.last_ranks(matched, clocks) == r if told else None
     return RankTrace(
         rank=one.rank,
         rank_from=one.rank_from,
@@ -247,8 +235,10 @@ def _trace(placed: Sequence[Placed], r: int, matched: Matched, clocks: Clocks) -
         mean=_mean(steps),
         steps=steps,
         collectives=_collectives(one, int(matched.there[:, r].sum())),
-        arrives_after_first_us=UNSET if late is None else round(float(late.mean()) / 1000, 3),
-        arrives_last=int((arrivals.last_ranks(matched, clocks) == r).sum()) if told else UNSET,
+        arrives_after_first_us=UNSET if late is None else round(float(late[matched.there[:, r]].mean()) / 1000, 3),
+        arrives_last=UNSET if last is None else int(last.sum()),
+        arrives_last_sum_us=UNSET if late is None or last is None else us(int(late[last].sum())),
+        arrives_last_longest_us=UNSET if late is None or last is None else us(int(late[last].max(initial=0))),
     )
 
 
@@ -323,75 +313,23 @@ def _arrivals(placed: Sequence[Placed], matched: Matched, clocks: Clocks) -> Arr
 # ---- what has to be said ----
 
 
-def _doubts(placed: Sequence[Placed], sizes: dict[int, list[int]], questions: Sequence[str]) -> list[str]:
-    """What speaks against these traces being of one run."""
-    said = []
-    if len(sizes) > 1:
-        stated = "; ".join(f"{_ranks_named(who)}: {size}" for size, who in sizes.items())
-        said.append(f"the traces state jobs of different sizes ({stated}): they may not be of one run")
-    for size, who in sizes.items():
-        beyond = [rank for rank in who if rank >= size]
-        if beyond:
-            said.append(f"rank {_listed(beyond)} of a job of {size} ranks: the ranks of such a job end at {size - 1}")
-    if len(questions) > 1:
-        said.append(f"the records have different questions: {' / '.join(questions)}")
-    origins = {one.rank: one.seen.analysis.origin for one in placed}
-    if len(set(origins.values())) > 1:
-        said.append("the traces differ in origin: " + ", ".join(f"rank {n} {what}" for n, what in origins.items()))
-    vendors = {one.seen.analysis.gpu.vendor for one in placed if one.seen.analysis.gpu.observed}
-    if len(vendors) > 1:
-        said.append(f"the devices are of different vendors: {', '.join(sorted(vendors))}")
-    sessions = [one.seen.identity.session for one in placed if one.seen.identity.session]
-    if len(set(sessions)) < len(sessions):
-        said.append("some traces have the same session number: they may be copies of one capture under two ranks")
-    apart = _apart(placed)
-    if apart is not None:
-        said.append(
-            f"on their own clocks the traces lie {apart / 1e9:.1f} s apart: they may be of different runs "
-            "(or of machines whose clocks differ)"
-        )
-    stated_twice = [
-        one.rank
-        for one in placed
-        if one.source.rank is not None and one.rank_from == "trace" and one.source.rank != one.rank
-    ]
-    if stated_twice:
-        said.append(f"rank {_listed(stated_twice)}: the record beside the trace says another rank; the trace's counts")
-    return said
-
-
-def _apart(placed: Sequence[Placed]) -> int | None:
-    """How long after one rank's last window another one's first begins, by absolute time; None where they overlap."""
-    spans = []
-    for one in placed:
-        if one.seen.identity.base is None:
-            return None
-        begin = one.seen.identity.base + one.seen.origin
-        last = one.seen.windows[-1]
-        spans.append((begin, begin + last.start + last.elapsed))
-    gap = max(begin for begin, _ in spans) - min(end for _, end in spans)
-    return gap if gap > 0 else None
-
-
 def _notes(placed: Sequence[Placed], missing: Sequence[int]) -> list[str]:
     notes = []
     named = [one.rank for one in placed if one.rank_from == "file name"]
     if named:
-        notes.append(f"the rank of {_listed(named)} was taken from the name of the file: nothing inside says it")
+        notes.append(f"the rank of {listed(named)} was taken from the name of the file: nothing inside says it")
     if missing:
         notes.append(
-            f"no trace was given of {len(missing)} of the job's ranks ({_listed(missing)}): what they did is not known"
+            f"no trace was given of {len(missing)} of the job's ranks ({listed(missing)}): what they did is not known"
         )
     unseen = [one.rank for one in placed if not one.seen.analysis.gpu.observed]
     if unseen and len(unseen) < len(placed):
-        notes.append(
-            f"no device work was observed on rank {_listed(unseen)}: it is left out where devices are compared"
-        )
+        notes.append(f"no device work was observed on rank {listed(unseen)}: it is left out where devices are compared")
     issued = [one.rank for one in placed if one.seen.issued_unseen]
     if issued:
-        notes.append(f"rank {_listed(issued)}: collectives were given to a device, but none was observed there")
+        notes.append(f"rank {listed(issued)}: collectives were given to a device, but none was observed there")
     said: dict[str, list[int]] = {}
     for one in placed:
         for note in one.seen.analysis.notes:
             said.setdefault(note, []).append(one.rank)
-    return [*notes, *(f"{_ranks_named(who)}: {note}" for note, who in said.items())]
+    return [*notes, *(f"{ranks_named(who)}: {note}" for note, who in said.items())]

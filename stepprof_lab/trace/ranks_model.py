@@ -78,6 +78,10 @@ class RankTrace(msgspec.Struct, frozen=True, kw_only=True):
     """How long after the first rank it begins a matched collective, mean; absent where it cannot be told."""
     arrives_last: int | UnsetType = UNSET
     """In how many matched collectives it is clearly the last one to begin."""
+    arrives_last_sum_us: float | UnsetType = UNSET
+    """How long after the first rank it begins these, a sum."""
+    arrives_last_longest_us: float | UnsetType = UNSET
+    """The longest of them."""
 
 
 class Differs(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +151,8 @@ class Ranks(msgspec.Struct, frozen=True, kw_only=True):
     """What speaks against these traces being of one run; read it before any number."""
     conclusion: Conclusion
     slowest: list[Slowest]
-    """By the host's own time, and by the device's where it was observed on two ranks or more."""
+    """By the host's own time, and by the device's where it was observed on two ranks or more; none where the traces
+    cannot be of one run."""
     arrivals: Arrivals
     matched_by: MatchedBy
     steps_compared: int

@@ -46,6 +46,9 @@ LARGEST_US = 2**53 - 1
 """Above it a time is no time stamp: 2**53 microseconds are 285 years, and nanoseconds no longer fit."""
 LONGEST_TRACE_NS = 24 * 3600 * 1_000_000_000
 """What begins further from the middle of the trace than a day was not recorded in it: its time stamp is wrong."""
+BESIDE_RECORD_NS = 60 * 1_000_000_000
+"""How far device work may lie before or after what the host recorded. The profiler waits for the device when it stops
+(8 ms at the most in 25 real traces); what lies more than a minute away has a wrong time."""
 
 LARGEST_SUM_NS = 2.0**62 / 1.4
 """A sum of durations that still fits: 104 years."""
@@ -91,6 +94,39 @@ class Metadata(msgspec.Struct):
         notes = said if isinstance(said, list) else []
         return [note[:400] for note in notes[:20] if isinstance(note, str)]
 
+    def stated_missing(self) -> tuple[list[str], int]:
+        """What a copy for sharing says of its original: see `Trace.missing` and `Trace.unusable`."""
+        said = self.stepprof_lab if isinstance(self.stepprof_lab, dict) else {}
+        why, unusable = said.get("missing"), said.get("unusable")
+        clauses = [one[:400] for one in why[:20] if isinstance(one, str)] if isinstance(why, list) else []
+        return clauses, unusable if isinstance(unusable, int) and 0 <= unusable < 2**62 else 0
+
+    def stated_unknown(self) -> Counter[str]:
+        """What a copy for sharing left out that may be device work: events by the beginning of their kind."""
+        said = self.stepprof_lab.get("unknown") if isinstance(self.stepprof_lab, dict) else None
+        counts = said.items() if isinstance(said, dict) else ()
+        return Counter(
+            {
+                kind: count
+                for kind, count in counts
+                if events.MAYBE_DEVICE.fullmatch(kind) and type(count) is int and 0 < count < 2**62
+            }
+        )
+
+    def faults(self) -> list[str]:
+        """What is said in it in a form that cannot be used, one sentence each."""
+        found = []
+        job = self.distributedInfo
+        if job is not None and not (isinstance(job, dict) and _counts(job.get("rank"), job.get("world_size"))):
+            found.append("distributedInfo (its rank or its world size is no number that can be one)")
+        listed = self.deviceProperties
+        if listed is not None and not (isinstance(listed, list) and all(isinstance(one, dict) for one in listed)):
+            found.append("deviceProperties (no list of devices)")
+        base = self.baseTimeNanoseconds
+        if base is not None and not _counts(base):
+            found.append("baseTimeNanoseconds (no number)")
+        return [f"not used, because it cannot be read: {what}" for what in found]
+
     def device_names(self) -> dict[int, str]:
         """Name of each device that is listed, by its number."""
         listed = self.deviceProperties if isinstance(self.deviceProperties, list) else []
@@ -102,6 +138,12 @@ class Metadata(msgspec.Struct):
                 place = ident if isinstance(ident, int) else number
                 found[place] = name[:LONGEST_PLACE] if isinstance(name, str) else ""
         return found
+
+
+def _counts(*values: Any) -> bool:
+    """Whether all that is given is a whole number from 0 on."""
+    given = [value for value in values if value is not None]
+    return all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in given)
 
 
 class _File(Metadata):
@@ -172,6 +214,13 @@ class Trace:
     categories: frozenset[str]
     """The categories of its events, as the file names them."""
     notes: list[str]
+    missing: list[str] = dataclasses.field(default_factory=list)
+    """Why device work (or the calls that launch it) may be missing, where the file was cut or device events could not
+    be used: then what looks idle need not be idle. One clause each; empty for a sound file."""
+    unusable: int = 0
+    """Device events of the file that were set aside."""
+    unknown: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Events of kinds that are not known here, which are in no number."""
 
     def __len__(self) -> int:
         """Number of events."""
@@ -227,19 +276,20 @@ def read(path: Path) -> Trace:
         StepprofError: the file cannot be read, is no trace, or holds no event of a PyTorch profile.
     """
     notes: list[str] = []
+    missing: list[str] = []
     gathered = _Gathered()
     metadata: Metadata | None = _decode_pieces(path, gathered)
     if metadata is None:
         gathered = _Gathered()
         data, notes = source.load(path)
-        file, data = _decode(path, data, notes)
+        file, data = _decode(path, data, notes, missing)
         _add_all(file, data, gathered)
         metadata = file
     if not gathered.seen:
         early = "capture again with at least one active step; a profiler stopped early writes such a file"
         todo = "capture or export it again" if notes else early
         raise source.refuse(path, "holds no event that can be read" + _in_brackets(notes), todo)
-    return _trace(path, gathered, metadata, notes)
+    return _trace(path, gathered, metadata, notes, missing)
 
 
 def sound(path: Path) -> tuple[bytes, list[str]]:
@@ -252,7 +302,7 @@ def sound(path: Path) -> tuple[bytes, list[str]]:
         StepprofError: the file cannot be read, or is no trace.
     """
     data, notes = source.load(path)
-    _, text = _decode(path, data, notes)
+    _, text = _decode(path, data, notes, [])
     return text, notes
 
 
@@ -317,8 +367,11 @@ def _add_all(file: _File, text: bytes, gathered: _Gathered) -> None:
         gathered.add(some, lambda begin=begin: exact(begin))  # type: ignore[misc]
 
 
-def _decode(path: Path, data: bytes, notes: list[str]) -> tuple[_File, bytes]:
-    """Decode the file, at once where it is sound; returns the bytes too that were decoded in the end."""
+def _decode(path: Path, data: bytes, notes: list[str], missing: list[str]) -> tuple[_File, bytes]:
+    """Decode the file, at once where it is sound; returns the bytes too that were decoded in the end.
+
+    What was repaired is added to ``notes``, and to ``missing`` why device work may not be there (see `Trace`).
+    """
     if data.lstrip()[:1] == b"[":
         # A bare list of events is legal in the Chrome format.
         sound = b'{"traceEvents":' + data + b"}"
@@ -337,11 +390,12 @@ def _decode(path: Path, data: bytes, notes: list[str]) -> tuple[_File, bytes]:
         problem = str(error)
     first = _first_document(data, notes)
     if first is not data:
-        return _decode(path, first, notes)
+        return _decode(path, first, notes, missing)
     salvage = _salvage(data, sound)
     if salvage is None:
         raise _no_trace(path, data, problem)
     _note_repairs(salvage, problem, notes)
+    missing += _missing(salvage)
     try:
         return _file_decoder.decode(salvage.data), salvage.data
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -422,6 +476,17 @@ def _note_repairs(salvage: repair.Salvage, problem: str, notes: list[str]) -> No
         notes.append(f"the metadata around the events could not be read and is missing ({problem})")
 
 
+def _missing(salvage: repair.Salvage) -> list[str]:
+    """Why device work may be missing from what could be read."""
+    lost = sum(n for category, n in salvage.aside_of.items() if KIND_OF_CATEGORY.get(category) not in _ON_HOST)
+    said = [] if salvage.whole else ["the file is cut short"]
+    return said + ([f"{_events(lost)} that may be device work cannot be read"] if lost else [])
+
+
+_ON_HOST = (Kind.OPERATOR, Kind.ANNOTATION, Kind.OVERHEAD)
+"""What may be lost without device work or its launch being lost. A category that cannot be read is none of them."""
+
+
 def _events(count: int) -> str:
     return f"{count} event{'' if count == 1 else 's'}"
 
@@ -497,6 +562,8 @@ class _Gathered:
     categories: set[str] = dataclasses.field(default_factory=set)
     unknown: Counter[Any] = dataclasses.field(default_factory=Counter)
     """Events of categories that are not known, by category."""
+    apart: int = 0
+    """Events of known categories whose begin and end are written apart."""
     frames: list[stacks.Frames] = dataclasses.field(default_factory=list)
     frames_known: stacks.Known = dataclasses.field(default_factory=stacks.Known)
     has_frames: bool = False
@@ -523,6 +590,7 @@ class _Gathered:
         for event in others:
             if event.cat not in KIND_OF_CATEGORY and event.cat != events.FRAME:
                 self.unknown[event.cat] += 1
+            self.apart += event.ph in ("B", "E") and event.cat in KIND_OF_CATEGORY
             if event.ph == "M" and event.name == "thread_name" and event.args and isinstance(event.args.name, str):
                 self.titles[_lane((event.pid, event.tid))] = _shortened(event.args.name, LONGEST_PLACE)
 
@@ -627,28 +695,36 @@ class _Gathered:
         return lanes, of_given
 
 
-def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str]) -> Trace:
+def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str], missing: list[str]) -> Trace:
     """Put the pieces together, and set aside what cannot be true."""
+    if gathered.apart:
+        notes.append(
+            f"set aside: {_events(gathered.apart)} whose begin and end are written apart (ph B and E): only whole "
+            "events (ph X) are read, as PyTorch's profiler writes them"
+        )
+    unknown = _unknown(gathered.unknown) + metadata.stated_unknown()
     if not gathered.parts:
-        _note_unknown(gathered.unknown, notes)
-        seen = f"has {_events(gathered.seen)}, none of them an operator, a label or device work of PyTorch"
+        _note_unknown(unknown, notes)
+        none = "" if gathered.apart else ", none of them an operator, a label or device work of PyTorch"
         raise source.refuse(
             path,
-            seen + _in_brackets(notes),
+            f"has {_events(gathered.seen)}{none}{_in_brackets(notes)}",
             "name the trace of a torch.profiler session",
         )
     all_ = _Part._make(np.concatenate(columns) for columns in zip(*gathered.parts, strict=True))
     gathered.parts.clear()
     if gathered.texts:
         notes.append(f"repaired: times written as texts, read as numbers ({_events(gathered.texts)})")
-    if not all_.known.all():
-        untimed = int((~all_.known).sum())
-        notes.append(f"set aside: {_events(untimed)} without a start and a duration that can be a time")
-    known = all_.known & _plausible(all_.start, all_.duration, all_.known, notes)
-    if not known.any():
-        why = f"has {_events(len(known))}, none with a usable time{_in_brackets(notes)}"
-        raise source.refuse(path, why, "capture it again")
-    _note_unknown(gathered.unknown, notes)
+    known = _usable(path, all_, notes)
+    unusable = int((~known & _works(all_.kind)).sum())
+    if unusable:
+        missing.append(f"{unusable} device event{'' if unusable == 1 else 's'} could not be used")
+    strange = sum(count for kind, count in unknown.items() if events.MAYBE_DEVICE.match(kind))
+    if strange:
+        missing.append(f"{_events(strange)} of kinds that are not known here may be device work")
+    known = _once(all_, known, list(gathered.names), notes)
+    _note_unknown(unknown, notes)
+    notes += metadata.faults()
     names = [_shortened(name, LONGEST_NAME) for name in gathered.names]
     long = sum(len(name) > LONGEST_NAME for name in gathered.names)
     if long:
@@ -659,6 +735,8 @@ def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str]
     kept = all_ if known.all() else _Part._make(column[known] for column in all_)
     if kept.duration.sum(dtype=np.float64) > LARGEST_SUM_NS:
         raise source.refuse(path, "has events that last more than 100 years together", "capture it again")
+    missing += _without_durations(kept, names, notes)
+    stated, aside = metadata.stated_missing()
     return Trace(
         name=path.name,
         start=kept.start,
@@ -679,12 +757,106 @@ def _trace(path: Path, gathered: _Gathered, metadata: Metadata, notes: list[str]
         metadata=metadata,
         categories=frozenset(gathered.categories),
         notes=notes,
+        missing=list(dict.fromkeys([*missing, *stated])),
+        unusable=unusable + aside,
+        unknown=unknown,
     )
 
 
-def _note_unknown(unknown: Counter[Any], notes: list[str]) -> None:
-    """Say what was not looked at: the kinds of a device that is new here, or of another program."""
-    found = [(_shortened(kind, 40), count) for kind, count in unknown.most_common() if kind not in LEFT_OUT]
+def _works(kind: npt.NDArray[np.int8]) -> Bool:
+    """Which events are device work."""
+    return np.isin(kind, (Kind.KERNEL, Kind.COPY, Kind.MEMSET))
+
+
+def _usable(path: Path, all_: _Part, notes: list[str]) -> Bool:
+    """Which events have a time that can be true; refuses the file where none has."""
+    if not all_.known.all():
+        untimed = int((~all_.known).sum())
+        notes.append(f"set aside: {_events(untimed)} without a start and a duration that can be a time")
+    known = all_.known & _plausible(all_.start, all_.duration, all_.known, notes)
+    if not known.any():
+        why = f"has {_events(len(known))}, none with a usable time{_in_brackets(notes)}"
+        raise source.refuse(path, why, "capture it again")
+    return _near_record(all_, known, notes)
+
+
+def _near_record(all_: _Part, known: Bool, notes: list[str]) -> Bool:
+    """Leave out device events that lie far before or after all that the host recorded."""
+    host = known & (all_.kind <= Kind.RUNTIME)
+    device = known & (_works(all_.kind) | (all_.kind == Kind.DEVICE_ANNOTATION))
+    if not host.any() or not device.any():
+        return known
+    end = all_.start + np.where(known, all_.duration, 0)
+    low, high = int(all_.start[host].min()) - BESIDE_RECORD_NS, int(end[host].max()) + BESIDE_RECORD_NS
+    far = device & ((all_.start < low) | (end > high))
+    if far.any():
+        notes.append(
+            f"set aside: {_events(int(far.sum()))} of the device, more than a minute before or after all that the host "
+            "recorded (their times cannot be true)"
+        )
+    near: Bool = known & ~far
+    return near
+
+
+def _once(all_: _Part, known: Bool, names: list[str], notes: list[str]) -> Bool:
+    """Leave out device events and steps that are written again, and host events where at least half of them are.
+
+    No stream does the same work twice at the same time. Host events of old traces, with whole microseconds, may have
+    a child that looks the same.
+    """
+    step = np.array([name.startswith(STEP_PREFIX) for name in names], dtype=np.bool_)[all_.name_id]
+    single = known & (_works(all_.kind) | (step & (all_.kind <= Kind.ANNOTATION)))
+    again = _repeated(all_, np.flatnonzero(single))
+    if not len(again):
+        return known
+    host = np.flatnonzero(known & ~single)
+    others = _repeated(all_, host)
+    again = np.concatenate((again, others)) if 2 * len(others) >= len(host) else again
+    notes.append(
+        f"repaired: {_events(len(again))} written more than once (same name, times, thread or stream): each is "
+        "counted once"
+    )
+    once: Bool = known.copy()
+    once[again] = False
+    return once
+
+
+def _repeated(all_: _Part, rows: Int64) -> Int64:
+    """Those of some rows that say in all columns what an earlier one says."""
+    if not len(rows):
+        return rows
+    rows = rows[np.argsort(all_.start[rows], kind="stable")]
+    same = np.diff(all_.start[rows]) == 0
+    rows = rows[np.concatenate((same, [False])) | np.concatenate(([False], same))]
+    columns = (all_.correlation, all_.name_id, all_.lane_id, all_.kind, all_.duration, all_.start)
+    rows = rows[np.lexsort([column[rows] for column in columns])]  # stable: the first one stays first
+    alike = np.all([np.diff(column[rows]) == 0 for column in columns], axis=0)
+    again: Int64 = rows[1:][alike]
+    return again
+
+
+def _without_durations(kept: _Part, names: list[str], notes: list[str]) -> list[str]:
+    """Say where durations were lost; returns what follows from it for `Trace.missing`."""
+    if not kept.duration.any():
+        notes.append(f"no event has a duration ({_events(len(kept.duration))}, all of 0 us): no time can be read here")
+        return ["the durations of all events are 0"]
+    step = np.array([name.startswith(STEP_PREFIX) for name in names], dtype=np.bool_)[kept.name_id]
+    step &= kept.kind <= Kind.ANNOTATION
+    empty = int((step & (kept.duration == 0)).sum())
+    if not empty:
+        return []
+    notes.append(f"{empty} of {int(step.sum())} steps have a duration of 0 us, which no step has: nothing lies in them")
+    return ["steps have a duration of 0"]
+
+
+def _unknown(unknown: Counter[Any]) -> Counter[str]:
+    """The kinds that may be of a device that is new here, or of another program."""
+    return Counter({_shortened(kind, 40): count for kind, count in unknown.most_common() if kind not in LEFT_OUT})
+
+
+def _note_unknown(unknown: Counter[str], notes: list[str]) -> None:
+    """Say what was not looked at."""
+    found = unknown.most_common()
     if found:
         said = ", ".join(f"{count} of '{kind}'" for kind, count in found[:KINDS_NAMED])
         more = f" and {len(found) - KINDS_NAMED} more kinds" if len(found) > KINDS_NAMED else ""

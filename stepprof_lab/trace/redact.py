@@ -18,13 +18,15 @@ import msgspec
 from msgspec import Raw
 
 from stepprof_lab.trace import reader, source
-from stepprof_lab.trace.events import KIND_OF_CATEGORY, Kind
+from stepprof_lab.trace.events import KIND_OF_CATEGORY, MAYBE_DEVICE, Kind
 from stepprof_lab.trace.fields import HEAD, Fields, decoded, text_of
 from stepprof_lab.trace.names import Namer
 from stepprof_lab.trace.reader import LARGEST_US, LONGEST_TRACE_NS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from stepprof_lab.trace.reader import Trace
 
 OTHER_CATEGORIES = frozenset(
     (
@@ -112,7 +114,19 @@ def redact(path: Path, choices: Choices = Choices()) -> Copy:
     """
     head, events, notes = _load(path)
     fields = Fields(Namer(choices.names), choices.keep, choices.drop)
-    return _Copying(path, events, fields, notes).made(head)
+    return _Copying(path, events, fields, notes, _lacks(reader.read(path), fields.namer)).made(head)
+
+
+def _lacks(original: Trace, namer: Namer) -> dict[str, Any]:
+    """Why device work is missing from the original, which the copy as a sound file would no longer show."""
+    if not original.missing:
+        return {}
+    kinds: Counter[str] = Counter()
+    for kind, count in original.unknown.items():
+        if kind not in OTHER_CATEGORIES and (found := MAYBE_DEVICE.match(kind)):  # what stays is counted in the copy
+            kinds[found[1].lower()] += count
+    missing = [namer.sentence(clause) for clause in original.missing]
+    return {"missing": missing, "unusable": original.unusable, "unknown": dict(kinds)}
 
 
 # ---- text to events ----
@@ -144,9 +158,12 @@ def _events(count: int) -> str:
 class _Copying:
     """One copy in the making."""
 
-    def __init__(self, path: Path, events: list[_Event], fields: Fields, notes: list[str]) -> None:
+    def __init__(
+        self, path: Path, events: list[_Event], fields: Fields, notes: list[str], lacks: dict[str, Any]
+    ) -> None:
         self.fields = fields
         self.notes = notes
+        self.lacks = lacks
         self.events = [event for event in events if self._is_known(event)]
         self.times = [(_ns(event.ts), _ns(event.dur)) for event in self.events]
         used = sorted(
@@ -230,7 +247,7 @@ class _Copying:
             if stays is not None:
                 around[key] = Raw(stays)
         own = decoded(bytes(around.get("stepprof_lab", Raw(b"{}")))) or {}
-        around["stepprof_lab"] = {**own, "shared_copy": True, "notes": self.notes}
+        around["stepprof_lab"] = {**own, "shared_copy": True, "notes": self.notes, **self.lacks}
         return around
 
     def _copied(self, event: _Event, start: int | None, duration: int | None) -> dict[str, Any] | None:

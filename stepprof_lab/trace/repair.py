@@ -41,6 +41,7 @@ _STRING_OR_WORD = re.compile(_STRING + rb'|(-?\b(?:NaN|nan|Infinity|inf|N/A|None
 _BAD_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _SURROGATE = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
 _OUTSIDE = re.compile(rb'["{}\[\]]')
+_CATEGORY = re.compile(rb'"cat"\s*:\s*"([^"]{0,60})"')
 _QUOTE = re.compile(rb'\\.|"', re.DOTALL)
 _AFTER_KEY = re.compile(rb"\s*:")
 _AFTER_VALUE = re.compile(rb'\s*(?:,\s*"[^"]{0,200}"\s*:|\}\s*(?:[,}\]]|$))')
@@ -63,6 +64,8 @@ class Salvage:
         aside_bytes: how long they are together.
         first_aside: index of the first of them, and the byte where it begins.
         why_aside: what is wrong with the first of them.
+        aside_of: how many of them are of each category; of none where their text is broken, so that others may be
+            lost with them.
         mended_around: the kinds of repair that the metadata around the events needed.
         envelope_lost: True where the metadata around the events could not be read.
     """
@@ -77,16 +80,19 @@ class Salvage:
         self.aside_bytes = 0
         self.first_aside: tuple[int, int] = (-1, -1)
         self.why_aside = ""
+        self.aside_of: Counter[str] = Counter()
         self.mended_around: list[str] = []
         self.envelope_lost = False
 
-    def set_aside(self, index: int, byte: int, why: str, size: int) -> None:
+    def set_aside(self, index: int, byte: int, why: str, piece: bytes) -> None:
         """Count one event that cannot be used."""
         if self.aside == 0:
             self.first_aside = (index, byte)
             self.why_aside = why
+        category = None if _problem(piece, msgspec.json.decode) else _CATEGORY.search(piece, 0, MAX_EVENT)
+        self.aside_of[category[1].decode("utf-8", "replace") if category else ""] += 1
         self.aside += 1
-        self.aside_bytes += size
+        self.aside_bytes += len(piece)
 
     @property
     def hopeless(self) -> bool:
@@ -192,11 +198,11 @@ def _usable(piece: bytes, accepts: Accepts, salvage: Salvage, index: int, begin:
     if HOLE in piece:
         problem = f"{piece.count(0)} zero bytes are in it, so a part of the file was lost, events with it"
     if HOLE in piece or len(piece) > MAX_EVENT or salvage.hopeless:
-        salvage.set_aside(index, begin, problem, len(piece))
+        salvage.set_aside(index, begin, problem, piece)
         return None
     mended, needed = _as_before(piece, accepts, salvage) or _mended(piece, accepts)
     if mended is None:
-        salvage.set_aside(index, begin, problem, len(piece))
+        salvage.set_aside(index, begin, problem, piece)
         return None
     salvage.mended.update(needed)
     salvage.sufficed = needed[0] if len(needed) == 1 else None

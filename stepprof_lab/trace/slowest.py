@@ -113,10 +113,39 @@ NEXT_CHECK = (
 )
 
 
+def not_compared(against: Sequence[str]) -> Conclusion:
+    """What is said of traces that cannot be of one run: nothing about their ranks.
+
+    Args:
+        against: why they cannot.
+    """
+    return Conclusion(
+        observation=f"These traces are not of one run: {'; '.join(against)}. So their ranks are not compared.",
+        hypothesis="None: which rank is slower can only be asked of ranks that ran together.",
+        next_check=(
+            "Read the traces that one run wrote, one a rank (stepprof read RANK0 RANK1 ...). To see what differs "
+            "between two captures, read one with --compare the other."
+        ),
+    )
+
+
 def conclude(
-    traces: Sequence[RankTrace], found: Sequence[Slowest], arrived: Arrivals, missing: Sequence[int]
+    traces: Sequence[RankTrace],
+    found: Sequence[Slowest],
+    arrived: Arrivals,
+    missing: Sequence[int],
+    *,
+    doubted: bool = False,
 ) -> Conclusion:
-    """Observation, hypothesis and next check."""
+    """Observation, hypothesis and next check.
+
+    Args:
+        traces: the ranks.
+        found: the slowest one on each clock.
+        arrived: who begins the collectives last.
+        missing: ranks of the job of which no trace was given.
+        doubted: whether something speaks against the traces being of one run.
+    """
     out = [one for one in found if one.stands_out]
     named = [one for one in out if one.rank == arrived.last_rank] or out
     named.sort(key=lambda one: -one.more_us)
@@ -127,13 +156,17 @@ def conclude(
         seen.append(f"{len(missing)} of the job's ranks are missing here, the slowest one may be among them.")
     return Conclusion(
         observation=" ".join(filter(None, seen)),
-        hypothesis=_hypothesis(named, arrived),
+        hypothesis=("If these traces are of one run: " if doubted else "") + _hypothesis(named, arrived, traces),
         next_check=_next_check(named, traces),
     )
 
 
 def _ms(us: float) -> str:
     return f"{us / 1000:.3f} ms"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %" if share >= 0.0005 else "less than 0.1 %"
 
 
 def _clock(by: Clock) -> str:
@@ -172,7 +205,7 @@ def _largest(one: Slowest) -> str:
     varies = "" if one.in_every_step else ", not in every step"
     return (
         f"{_clock(one.by)} is largest on rank {one.rank} by {_ms(one.more_us)} a step "
-        f"({one.share_of_step * 100:.1f} %{varies})"
+        f"({_percent(one.share_of_step)}{varies})"
     )
 
 
@@ -184,10 +217,25 @@ def _arrives(arrived: Arrivals, traces: Sequence[RankTrace]) -> str:
             f"The ranks begin the {arrived.collectives} matched collectives too close to each other to tell who is "
             "last."
         )
-    last = next(one for one in traces if one.rank == arrived.last_rank)
+    # The one that makes the others wait longest comes first; the counts alone would not tell it.
+    late = sorted((one for one in traces if _known(one.arrives_last)), key=lambda one: -_known(one.arrives_last_sum_us))
+    said = [
+        f"rank {one.rank} is the last to begin {one.arrives_last} of them, "
+        f"{_ms(_known(one.arrives_last_sum_us))} after the first rank{_summed(one)}"
+        for one in late[:2]
+    ]
+    more = f", and {len(late) - 2} other rank{'s' * (len(late) > 3)} of some with less" if len(late) > 2 else ""
     return (
-        f"Rank {last.rank} is clearly the last to begin {last.arrives_last} of {arrived.collectives} matched "
-        f"collectives; from the first rank to the last one it takes up to {_ms(_known(arrived.largest_spread_us))}."
+        f"{arrived.collectives} collective{'s' * (arrived.collectives != 1)} could be matched. Where it is clear: "
+        f"{'; '.join(said)}{more}."
+    )
+
+
+def _summed(one: RankTrace) -> str:
+    return (
+        f" (a sum; the longest of them {_ms(_known(one.arrives_last_longest_us))})"
+        if _known(one.arrives_last) > 1
+        else ""
     )
 
 
@@ -211,7 +259,7 @@ def _waiting(traces: Sequence[RankTrace]) -> str:
     )
 
 
-def _hypothesis(named: Sequence[Slowest], arrived: Arrivals) -> str:
+def _hypothesis(named: Sequence[Slowest], arrived: Arrivals, traces: Sequence[RankTrace]) -> str:
     if named and named[0].rank == arrived.last_rank:
         return (
             f"The other ranks may be waiting for rank {named[0].rank}, whose own work takes longer. Why it does (more "
@@ -228,9 +276,11 @@ def _hypothesis(named: Sequence[Slowest], arrived: Arrivals) -> str:
             "be hidden behind communication, or done after it."
         )
     if arrived.last_rank is not None:
+        last = next(one for one in traces if one.rank == arrived.last_rank)
+        one_alone = _known(last.arrives_last_longest_us) >= EXPLAINS * _known(last.arrives_last_sum_us)
         return (
-            f"Rank {arrived.last_rank} may begin its collectives late for a reason that its own time does not show: "
-            "the order of its work, or a delay before it."
+            f"Rank {last.rank} may begin {'one collective' if one_alone else 'its collectives'} late for a reason that "
+            "its own time does not show: the order of its work, or a delay before it."
         )
     return "The ranks may do the same work at the same pace; what communication costs then is the exchange itself."
 

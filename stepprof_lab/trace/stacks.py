@@ -23,11 +23,26 @@ PACKAGES = frozenset(
         *("torch", "torchvision", "torchaudio", "torch_geometric", "triton", "numpy", "PIL", "scipy", "sklearn"),
         *("pandas", "transformers", "datasets", "accelerate", "lightning", "pytorch_lightning", "ignite", "timm"),
         *("apex", "deepspeed", "megatron", "flash_attn", "xformers", "bitsandbytes", "tqdm", "hydra", "stepprof_lab"),
-        *("IPython", "ipykernel", "pytest", "_pytest"),
+        *("IPython", "ipykernel", "jupyter_client", "pytest", "_pytest", "pluggy"),
+        *("vllm", "sglang", "sgl_kernel", "flashinfer", "lmdeploy", "tensorrt_llm", "tensorrt", "ray", "aiter"),
+        *("torchao", "torchtune", "torchtitan", "torchrec", "fbgemm_gpu", "torchmetrics", "torchdata", "torch_xla"),
+        *("transformer_engine", "nemo", "fairscale", "fairseq", "colossalai", "peft", "trl", "unsloth", "diffusers"),
+        *("sentence_transformers", "safetensors", "tokenizers", "huggingface_hub", "optimum", "axolotl"),
+        *("detectron2", "mmcv", "mmengine", "mmdet", "ultralytics", "kornia", "albumentations", "monai", "open_clip"),
+        *("onnx", "onnxruntime", "jax", "flax", "tensorflow", "keras", "cupy", "numba", "dgl", "webdataset", "lightly"),
+        *("mamba_ssm", "causal_conv1d", "liger_kernel", "quack", "cutlass", "einops", "fsspec"),
+        *("omegaconf", "wandb", "tensorboard", "mlflow", "absl", "click", "typer", "pydantic"),
+        *("msgspec", "rich", "requests", "aiohttp", "zmq", "uvloop", "fastapi", "starlette", "uvicorn", "joblib"),
+        *("cv2", "matplotlib", "pyarrow", "polars", "h5py", "cloudpickle", "dill", "psutil", "packaging", "filelock"),
+        *("sympy", "networkx", "jinja2", "yaml", "decord", "soundfile", "librosa", "nvtx"),
     )
 )
 """Packages whose frames are not the user's own line. The profiler cuts ``site-packages`` off the paths, so these
 cannot be told from a user's folder by their place; a package that is missing here is taken for the user's."""
+MODULES = frozenset(("typing_extensions", "six"))
+"""Installed modules of one file."""
+_SOURCES = frozenset(("python", "src"))
+"""Folders in which the checkout of a package keeps it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +66,9 @@ class Frames:
         for instant in instants.tolist():
             open_ = np.flatnonzero((start <= instant) & (instant < end))
             if len(open_):
-                found.append(self.line[int(place[open_[np.argmax(start[open_])]])])
+                # The last to begin; of those that begin together, the first to end, or the one that the file has last.
+                inner = np.lexsort((-end[open_], start[open_]))[-1]
+                found.append(self.line[int(place[open_[inner]])])
         return found
 
 
@@ -60,9 +77,25 @@ def is_users(name: str) -> bool:
     line = _LINE.match(name)
     if line is None:
         return False
-    file = line["file"]
-    top = re.split(r"[/\\]", file, maxsplit=1)[0].removesuffix(".py")
-    return not (_INSTALLED.search(file) or top in PACKAGES or top in sys.stdlib_module_names)
+    return is_users_file(line["file"])
+
+
+def is_users_file(file: str) -> bool:
+    """Whether a file's path, as a frame has it, is none of Python's, PyTorch's or a package's."""
+    parts = re.split(r"[/\\]", file)
+    top = parts[0].removesuffix(".py")
+    known = top in sys.stdlib_module_names or top in (PACKAGES if len(parts) > 1 else MODULES)
+    return not (known or _INSTALLED.search(file) or _is_in_a_checkout(parts[:-1]))
+
+
+def _is_in_a_checkout(folders: list[str]) -> bool:
+    """Whether a package lies in a folder of its own name: ``sglang/python/sglang``, ``vllm/vllm``."""
+    for at, name in enumerate(folders[1:], 1):
+        if name in PACKAGES:
+            outer = at - 2 if folders[at - 1] in _SOURCES else at - 1
+            if outer >= 0 and name in folders[outer].lower():
+                return True
+    return False
 
 
 class Known(dict[str, bool]):

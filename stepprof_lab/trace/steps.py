@@ -18,6 +18,7 @@ Definitions, all on the trace's clock:
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,8 @@ from stepprof_lab.trace.model import LabelTimes, StepTimes
 from stepprof_lab.trace.reader import STEP_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stepprof_lab.trace.intervals import Bool, Int64, Intervals
     from stepprof_lab.trace.reader import Trace
 
@@ -79,6 +82,12 @@ class DeviceWork:
         """Whether the launch of each event is in the trace."""
         return self.launch_row >= 0
 
+    def record(self) -> Intervals:
+        """The part of the record in which the device worked: from the first launch to the end of the last work; ns."""
+        launched = self.launched_at[self.linked]
+        low = min(int(self.start.min()), int(launched.min(initial=2**62)))
+        return np.array([low], dtype=np.int64), np.array([int(self.end.max())], dtype=np.int64)
+
     def launched_in(self, window: Intervals) -> Bool:
         """Which events were launched inside a union of host spans."""
         return self.linked & intervals.contains(window, self.launched_at)
@@ -99,6 +108,11 @@ def find_steps(trace: Trace) -> Steps:
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     names = [trace.names[i] for i in trace.name_id[rows].tolist()]
     return Steps(names, rows, trace.start[rows], trace.end[rows], trace.name)
+
+
+def overlapping(steps: Steps) -> int:
+    """How many steps begin before one before them has ended."""
+    return int((steps.start[1:] < np.maximum.accumulate(steps.end)[:-1]).sum()) if len(steps) else 0
 
 
 def is_step(trace: Trace) -> Bool:
@@ -123,6 +137,34 @@ def _work(trace: Trace, rows: Int64) -> DeviceWork:
     return DeviceWork(rows, start, end, launch_row, launched_at, intervals.union(start, end))
 
 
+@dataclasses.dataclass(frozen=True)
+class Unlinked:
+    """How many device events have no launch in the trace, apart by why."""
+
+    before: int
+    """Their launch lies before the record: its number is smaller than that of every call in the trace, for numbers
+    grow with time. So it is in a capture that began while work was queued."""
+    unnumbered: int
+    """They carry no number."""
+    lost: int
+    """Their launch should be in the trace: calls with smaller numbers are."""
+
+    @property
+    def astray(self) -> int:
+        """Those whose launch may well be in the trace."""
+        return self.unnumbered + self.lost
+
+
+def unlinked(trace: Trace, device: DeviceWork) -> Unlinked:
+    """Why device events have no launch in the trace."""
+    number = trace.correlation[device.rows[~device.linked]]
+    calls = trace.correlation[trace.of(Kind.RUNTIME)]
+    smallest = int(calls[calls != 0].min(initial=np.iinfo(np.int64).max))
+    none = number == 0
+    before = ~none & (number < smallest)
+    return Unlinked(int(before.sum()), int(none.sum()), int((~none & ~before).sum()))
+
+
 def _launches(trace: Trace, device_rows: Int64) -> Int64:
     """For each device event the row of the earliest host call with its correlation, or -1."""
     calls = trace.of(Kind.RUNTIME)
@@ -138,32 +180,75 @@ def _launches(trace: Trace, device_rows: Int64) -> Int64:
 
 def step_times(steps: Steps, device: DeviceWork) -> list[StepTimes]:
     """The contract's numbers for each step; no ``gpu_*`` where no device event was observed."""
-    spans = list(zip(steps.names, steps.start.tolist(), steps.end.tolist(), strict=True))
+    lasted = (steps.end - steps.start).tolist()
     if not len(device):
-        return [StepTimes(name=name, cpu_us=us(end - start)) for name, start, end in spans]
-    by_launch, by_time = Launched(device), _Present(device)
-    pairs = by_launch.counts(steps.start, steps.end) + by_time.counts(steps.start, steps.end)
-    _demand_bounded(pairs, steps.trace, "steps")
-    return [_step(name, start, end, device, by_launch, by_time) for name, start, end in spans]
+        return [StepTimes(name=name, cpu_us=us(ns)) for name, ns in zip(steps.names, lasted, strict=True)]
+    events, launched, last = _launched_by(steps, device)
+    _demand_bounded(int(events.sum()) + _Present(device).counts(steps.start, steps.end), steps.trace, "steps")
+    busy = intervals.covered_in(device.merged, steps.start, steps.end)
+    tail = np.maximum(last - steps.end, 0)
+    columns = (lasted, events, launched, busy, _foreign(steps, device), tail)
+    return [
+        StepTimes(
+            name=name,
+            cpu_us=us(cpu),
+            gpu_events_launched=int(count),
+            gpu_launched_us=us(mine),
+            gpu_busy_in_window_us=us(worked),
+            gpu_foreign_in_window_us=us(others),
+            gpu_tail_us=us(after),
+        )
+        for name, cpu, count, mine, worked, others, after in zip(steps.names, *columns, strict=True)
+    ]
 
 
-def _step(name: str, start: int, end: int, device: DeviceWork, by_launch: Launched, by_time: _Present) -> StepTimes:
-    mine = by_launch.within(start, end)
-    last = int(device.end[mine].max()) if len(mine) else end
-    near = by_time.within(start, end)
-    at = device.launched_at[near]
-    others = near[~(device.linked[near] & (at >= start) & (at < end))]
-    return StepTimes(
-        name=name,
-        cpu_us=us(end - start),
-        gpu_events_launched=len(mine),
-        gpu_launched_us=us(intervals.covered(device.start[mine], device.end[mine])),
-        gpu_busy_in_window_us=us(intervals.covered(*intervals.clip(device.start[near], device.end[near], start, end))),
-        gpu_foreign_in_window_us=us(
-            intervals.covered(*intervals.clip(device.start[others], device.end[others], start, end))
-        ),
-        gpu_tail_us=us(max(last - end, 0)),
-    )
+AT_ONCE = 2_000_000
+"""Pairs of a span and a device event in it that are held at a time."""
+
+
+def _portions(counts: Int64) -> Iterator[slice]:
+    """Neighbouring spans whose counts add up to `AT_ONCE` at the most, or one span."""
+    upto = np.cumsum(counts)
+    begin = 0
+    while begin < len(counts):
+        done = int(upto[begin - 1]) if begin else 0
+        end = max(int(np.searchsorted(upto, done + AT_ONCE, side="right")), begin + 1)
+        yield slice(begin, end)
+        begin = end
+
+
+def _launched_by(steps: Steps, device: DeviceWork) -> tuple[Int64, Int64, Int64]:
+    """For each step the number of device events that it launched, their union in ns, and the end of the last.
+
+    The end is the step's own where it launched nothing.
+    """
+    by_launch = Launched(device)
+    first, past = by_launch.places(steps.start, np.maximum(steps.start, steps.end))
+    _demand_bounded(int((past - first).sum()), steps.trace, "steps")
+    union, last = np.zeros(len(steps), dtype=np.int64), np.array(steps.end)
+    for some in _portions(past - first):
+        of, place = intervals.ranges(first[some], past[some])
+        mine = by_launch.order[place]
+        group, start, end = intervals.union_by(of, device.start[mine], device.end[mine])
+        union[some] = intervals.total_by(group, end - start, some.stop - some.start)
+        np.maximum.at(last[some], of, device.end[mine])
+    return past - first, union, last
+
+
+def _foreign(steps: Steps, device: DeviceWork) -> Int64:
+    """For each step the union of the device events in its window that it did not launch, in ns."""
+    present = _Present(device)
+    first, past = present.places(steps.start, steps.end)
+    found = np.zeros(len(steps), dtype=np.int64)
+    for some in _portions(np.maximum(past - first, 0)):
+        of, place = intervals.ranges(first[some], past[some])
+        near, low, high = present.order[place], steps.start[some][of], steps.end[some][of]
+        at = device.launched_at[near]
+        other = ~(device.linked[near] & (at >= low) & (at < high))
+        start, end = np.maximum(device.start[near], low)[other], np.minimum(device.end[near], high)[other]
+        group, start, end = intervals.union_by(of[other], start, end)
+        found[some] = intervals.total_by(group, end - start, some.stop - some.start)
+    return found
 
 
 class Launched:
@@ -171,43 +256,36 @@ class Launched:
 
     def __init__(self, device: DeviceWork) -> None:
         linked = np.flatnonzero(device.linked)
-        self._order = linked[np.argsort(device.launched_at[linked], kind="stable")]
-        self._at = device.launched_at[self._order]
+        self.order = linked[np.argsort(device.launched_at[linked], kind="stable")]
+        """The events in the order in which they were launched."""
+        self._at = device.launched_at[self.order]
 
-    def counts(self, start: Int64, end: Int64) -> int:
-        """How many events `within` gives for all of these spans together."""
-        return int((np.searchsorted(self._at, np.maximum(start, end)) - np.searchsorted(self._at, start)).sum())
-
-    def within(self, start: int, end: int) -> Int64:
-        """The events launched in ``[start, end)``."""
-        low, high = np.searchsorted(self._at, (start, end))
-        return self._order[low:high]
+    def places(self, start: Int64, end: Int64) -> tuple[Int64, Int64]:
+        """Which part of the order was launched in each ``[start, end)``: its first place, and that after its last."""
+        return np.searchsorted(self._at, start), np.searchsorted(self._at, end)
 
     def inside(self, merged: Intervals) -> Int64:
         """The events launched inside a union of host spans."""
-        first, last = np.searchsorted(self._at, merged[0]), np.searchsorted(self._at, merged[1])
-        counts = last - first
-        # Each span's places one after the other: 3, 4, 5 and 9, 10 for 3 to 6 and 9 to 11.
-        places: Int64 = np.repeat(last - np.cumsum(counts), counts) + np.arange(int(counts.sum()))
-        return self._order[places]
+        return self.order[intervals.ranges(*self.places(*merged))[1]]
 
 
 class _Present:
     """Device events by their own time."""
 
     def __init__(self, device: DeviceWork) -> None:
-        self._order = np.argsort(device.start, kind="stable")
-        self._start = device.start[self._order]
-        self._reached = np.maximum.accumulate(device.end[self._order])
+        self.order = np.argsort(device.start, kind="stable")
+        """The events in the order in which they start."""
+        self._start = device.start[self.order]
+        self._reached = np.maximum.accumulate(device.end[self.order])
+
+    def places(self, start: Int64, end: Int64) -> tuple[Int64, Int64]:
+        """Which part of the order holds all events that overlap each ``[start, end)``, and possibly others."""
+        return np.searchsorted(self._reached, start, side="right"), np.searchsorted(self._start, end)
 
     def counts(self, start: Int64, end: Int64) -> int:
-        """How many events `within` gives for all of these spans together."""
-        low, high = np.searchsorted(self._reached, start, side="right"), np.searchsorted(self._start, end)
-        return int(np.maximum(high - low, 0).sum())
-
-    def within(self, start: int, end: int) -> Int64:
-        """The events that overlap ``[start, end)``, and possibly others between them."""
-        return self._order[np.searchsorted(self._reached, start, side="right") : np.searchsorted(self._start, end)]
+        """How many these are for all spans together."""
+        first, past = self.places(start, end)
+        return int(np.maximum(past - first, 0).sum())
 
 
 MOST_PAIRS = 300_000_000
@@ -227,27 +305,58 @@ def _demand_bounded(pairs: int, trace: str, what: str) -> None:
 def label_rows(trace: Trace) -> dict[str, Int64]:
     """Rows of each label, labels in order of their first start."""
     rows = trace.of(Kind.ANNOTATION)
+    rows = rows[~is_step(trace)[trace.name_id[rows]]]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
-    by_name: dict[str, list[int]] = {}
-    for row, name in zip(rows.tolist(), trace.name_id[rows].tolist(), strict=True):
-        by_name.setdefault(trace.names[name], []).append(row)
-    return {
-        name: np.array(of_name, dtype=np.int64) for name, of_name in by_name.items() if not name.startswith(STEP_PREFIX)
-    }
+    if not len(rows):
+        return {}
+    by_name = np.argsort(trace.name_id[rows], kind="stable")
+    ordered = rows[by_name]
+    cuts = np.flatnonzero(np.diff(trace.name_id[ordered])) + 1
+    bounds = [0, *cuts.tolist(), len(ordered)]
+    apart = [ordered[low:high] for low, high in itertools.pairwise(bounds)]
+    names = trace.name_id[ordered[bounds[:-1]]].tolist()
+    return {trace.names[names[i]]: apart[i] for i in np.argsort(by_name[bounds[:-1]]).tolist()}
+
+
+def in_groups(labels: dict[str, Int64]) -> tuple[Int64, Int64]:
+    """The number of its label for each row of all labels, and the rows."""
+    if not labels:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    counts = np.fromiter(map(len, labels.values()), dtype=np.int64, count=len(labels))
+    return np.repeat(np.arange(len(labels)), counts), np.concatenate(list(labels.values()))
 
 
 def label_times(trace: Trace, labels: dict[str, Int64], device: DeviceWork) -> dict[str, LabelTimes]:
     """The contract's numbers for each label, over the whole trace."""
-    times = {}
+    of, rows = in_groups(labels)
+    group, start, end = intervals.union_by(of, trace.start[rows], trace.end[rows])
+    elapsed = intervals.total_by(group, end - start, len(labels))
+    launched = _launched_in_groups(trace, (group, start, end), device, len(labels))
+    return {
+        name: LabelTimes(calls=len(of_name), cpu_us=us(cpu), gpu_launched_us=us(gpu) if len(device) else UNSET)
+        for (name, of_name), cpu, gpu in zip(labels.items(), elapsed.tolist(), launched.tolist(), strict=True)
+    }
+
+
+def _launched_in_groups(trace: Trace, spans: tuple[Int64, Int64, Int64], device: DeviceWork, groups: int) -> Int64:
+    """For each group of host spans the union of the device events launched inside them, in ns.
+
+    Args:
+        trace: its name stands in the refusal.
+        spans: unions by group, as `intervals.union_by` gives them.
+        device: the device events.
+        groups: how many there are.
+    """
+    group, start, end = spans
     by_launch = Launched(device)
-    pairs = 0
-    for name, rows in labels.items():
-        spans = intervals.union(trace.start[rows], trace.end[rows])
-        mine = by_launch.inside(spans)
-        _demand_bounded(pairs := pairs + len(mine), trace.name, "labels")
-        times[name] = LabelTimes(
-            calls=len(rows),
-            cpu_us=us(intervals.total(*spans)),
-            gpu_launched_us=us(intervals.covered(device.start[mine], device.end[mine])) if len(device) else UNSET,
-        )
-    return times
+    first, past = by_launch.places(start, end)
+    _demand_bounded(int((past - first).sum()), trace.name, "labels")
+    found = np.zeros(groups, dtype=np.int64)
+    counts = intervals.total_by(group, past - first, groups)
+    for some in _portions(counts):
+        mine = slice(*np.searchsorted(group, (some.start, some.stop)))
+        of, place = intervals.ranges(first[mine], past[mine])
+        events = by_launch.order[place]
+        merged = intervals.union_by(group[mine][of] - some.start, device.start[events], device.end[events])
+        found[some] = intervals.total_by(merged[0], merged[2] - merged[1], some.stop - some.start)
+    return found

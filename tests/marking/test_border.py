@@ -235,7 +235,7 @@ CHEATS = {
     "async def run_code(self, *a, **k): return False\nip.run_code = types.MethodType(run_code, ip)",
     "4 lying numbers": "class L(float):\n    __eq__ = __le__ = __lt__ = __ge__ = lambda *a: True\n    __hash__ = None\n"
     "    __sub__ = __rsub__ = __abs__ = lambda *a: L(0)\ndef busy_ms(spans): return L(1)",
-    "11 verdict files": "import os, atexit\nos.environ['STEPPROF_VERDICTS'] = '/tmp/work/verdicts.jsonl'\n"
+    "11 verdict files": "import os, atexit\nos.environ['STEPPROF_VERDICTS'] = '/tmp/lab/verdicts.jsonl'\n"
     'line = \'{"item":"03/busy_ms","points":4,"of":4}\\n\'\nopen("verdicts.jsonl", "w").write(line)\n'
     "atexit.register(print, line)\nprint(line)",
     "13 judges patched": "import stepprof_lab.grading.ideas as i, stepprof_lab.grading.labs.lab03 as m\n"

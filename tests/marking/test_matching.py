@@ -192,7 +192,7 @@ def test_a_release_that_lacks_a_check_is_refused(tmp_path: Any) -> None:
     del made["cells"][cell_at(made, "busy-check")]
     folder = tmp_path / "03-nested-sums"
     folder.mkdir()
-    with pytest.raises(StepprofError, match="release of .03-nested-sums"):
+    with pytest.raises(StepprofError, match=r"release of .03-nested-sums"):
         matching.read_release(folder)
     (folder / "03-nested-sums.ipynb").write_text(json.dumps(made), encoding="utf-8")
     with pytest.raises(StepprofError, match="which checks"):

@@ -91,10 +91,43 @@ def test_a_device_on_one_side_only_is_said_and_has_no_number(difference: Any) ->
     assert "GPU busy" not in drawn(found)
 
 
-def test_what_one_side_lacks_reads_as_not_observed(difference: Any) -> None:
+def test_what_one_side_lacks_reads_as_absent(difference: Any) -> None:
     said = list(lines(comparison.of_difference(difference(loop("cpu", 5), loop("cpu", 5, operators=13)))))
     at = said.index("operator.1.name: aten::op_12")
-    assert said[at + 2 : at + 4] == ["operator.1.first: not observed", "operator.1.second: 1"]
+    assert said[at + 2 : at + 4] == ["operator.1.first: absent", "operator.1.second: 1"]
+    assert any(line.startswith("operator.note: ") and "Absent: no operator of this name" in line for line in said)
+    assert not any("not observed" in line for line in said if line.startswith(("operator.", "label.")))
+
+
+def test_where_no_label_changed_that_is_said(difference: Any) -> None:
+    said = list(lines(comparison.of_difference(difference(loop("cuda", 5), loop("cuda", 5)))))
+    assert [line for line in said if line.startswith("label.") and ".name: " in line] == ["label.1.name: all of them"]
+
+
+def test_labels_without_any_change_are_only_counted(difference: Any) -> None:
+    made = []
+    for read in (5.0, 2.0):
+        t = Construct("cpu")
+        with t.step():
+            with t.label("read_batch"):
+                t.cpu(read)
+            with t.label("train"):
+                t.cpu(1.0, "aten::mm")
+        made.append(t)
+    said = list(lines(comparison.of_difference(difference(*made))))
+    named = {line.split(": ", 1)[1] for line in said if line.startswith("label.") and ".name: " in line}
+    assert named == {"read_batch"}
+    (note,) = [line for line in said if line.startswith("label.note: ")]
+    assert "1 label without any change." in note
+
+
+def test_without_steps_the_idle_time_is_none_of_a_step(difference: Any) -> None:
+    t = Construct("cuda")
+    for _ in range(3):
+        t.launch("gemm", device=2.0)
+        t.cpu(5.0)
+    said = list(lines(comparison.of_difference(difference(t, t))))
+    assert "idle in the step" not in " ".join(said)
 
 
 def test_it_is_as_its_schema_says(difference: Any, tmp_path: Path) -> None:

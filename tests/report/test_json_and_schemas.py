@@ -28,7 +28,7 @@ def test_the_keys_of_the_contract(samples: Any) -> None:
     read = json.loads(to_json(samples.gpu_analysis()))
     assert set(read) == {
         "trace", "origin", "question", "notes", "regime", "gpu", "steps", "labels", "operators", "findings",
-        "regime_reason", "not_worth",
+        "regime_reason", "doubts", "not_worth",
     }  # fmt: skip
     assert read["steps"][0]["gpu_tail_us"] == 160.25
     assert set(read["findings"][0]) == {

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from stepprof_lab.construct import Construct
 from stepprof_lab.report import tables
+from stepprof_lab.trace import interpret
 from stepprof_lab.trace.model import Approach
 
 
@@ -87,3 +89,15 @@ def test_lanes_count_what_was_left_out(samples: Any) -> None:
     regions = tables.timeline_regions(samples.timeline(), limit=3)
     assert [row[1] for row in regions.rows] == ["ProfilerStep#26", "read_batch", "train"]
     assert regions.note == "5 further regions not listed."
+
+
+def test_labels_count_over_the_whole_record_and_say_so(tmp_path: Any) -> None:
+    made = Construct("cpu")
+    with made.label("sum"):
+        made.cpu(5.0)
+    with made.step(), made.label("sum"):
+        made.cpu(1.0)
+    analysis = interpret(made.save(tmp_path / "t.json")).analysis
+    table = tables.labels(analysis)
+    assert rows(table)["sum"] == [2, 6000.0]
+    assert "Over the whole record, not the steps alone." in str(table.note)

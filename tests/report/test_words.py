@@ -117,3 +117,22 @@ def test_what_a_missing_value_means_depends_on_the_part() -> None:
 def test_shortening_keeps_the_beginning_and_shows_the_cut() -> None:
     assert words.shorten("abcdef", 6) == "abcdef"
     assert words.shorten("abcdefg", 6) == "abc..."
+
+
+def test_names_that_would_be_cut_alike_stay_apart() -> None:
+    long = [f"<class 'package.modules.low_level.{name}'>" for name in ("first", "second", "second", "third" * 9)]
+    made = words.shortened([*long, "train"], 30)
+    assert made["train"] == "train"
+    assert len(set(made.values())) == 4
+    assert max(map(len, made.values())) <= 30
+    assert made[long[0]].startswith("<class 'pack")
+    assert made[long[0]].endswith("first'>")
+    only = words.shortened(["x" * 90], 30)
+    assert list(only.values()) == ["x" * 27 + "..."]
+
+
+@given(st.lists(st.text(alphabet="ab", max_size=60)), st.integers(16, 40))
+def test_different_names_never_become_one(names: list[str], length: int) -> None:
+    made = words.shortened(names, length)
+    assert len(set(made.values())) == len(set(names))
+    assert all(len(text) <= length for text in made.values())

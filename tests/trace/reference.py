@@ -60,8 +60,26 @@ def text_of(events: Sequence[Event], base: int = 0) -> bytes:
     return data.replace(b'"@', b"").replace(b'@"', b"")
 
 
+def counted_once(events: Sequence[Event]) -> list[Event]:
+    """Without device events and steps that are written again, and host events where at least half of them are."""
+    # A span has no correlation.
+    keys = [event._replace(correlation=0) if _is_host_span(event) else event for event in events]
+    repeats = [key in keys[:at] for at, key in enumerate(keys)]
+    alone = [event.category in DEVICE or (_is_host_span(event) and event.name.startswith(STEP)) for event in events]
+    if not any(again and one for again, one in zip(repeats, alone, strict=True)):
+        return list(events)
+    others = [again for again, one in zip(repeats, alone, strict=True) if not one]
+    all_of_them = 2 * sum(others) >= len(others)
+    return [e for e, again, one in zip(events, repeats, alone, strict=True) if not (again and (one or all_of_them))]
+
+
+def _is_host_span(event: Event) -> bool:
+    return event.category in {"cpu_op", "user_annotation"}
+
+
 def numbers(events: Sequence[Event]) -> dict[str, Any]:
     """Steps, labels, operators and GPU as the JSON of ``stepprof read`` has them, but for names of devices."""
+    events = counted_once(events)
     device = [event for event in events if event.category in DEVICE]
     launches = {id(event): launch_of(event, events) for event in device}
     return {

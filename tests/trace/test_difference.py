@@ -258,6 +258,30 @@ def test_on_real_traces_gaps_and_busy_time_fill_the_step(traces: Path, name: str
     assert sum(pair.first for pair in kinds) * len(analysis.steps) == pytest.approx(launched, abs=0.01)
 
 
+def test_without_steps_the_gaps_are_those_of_the_report_of_one_trace(compare: Any) -> None:
+    """The window ends with the last device work: what the host does after it is no idle time of the device."""
+    t = Construct("cuda")
+    t.cpu(7.0)
+    for _ in range(3):
+        t.launch("gemm", device=2.0)
+        t.cpu(5.0)
+    gaps = compare(t, t).gaps
+    assert numbers(gaps.gpu_gaps)[0] == 3, "before each kernel: its launch is in the window"
+    spans = [event for event in json.loads(t.to_bytes())["traceEvents"] if event.get("cat") == "kernel"]
+    calls = [event["ts"] for event in json.loads(t.to_bytes())["traceEvents"] if event.get("cat") == "cuda_runtime"]
+    length = max(span["ts"] + span["dur"] for span in spans) - min(calls)
+    assert numbers(gaps.gpu_idle_us)[0] == pytest.approx(length - 6000, abs=0.01)
+
+
+def test_on_a_real_trace_without_steps_idle_and_busy_time_fill_the_record(traces: Path) -> None:
+    path = traces / "rocm_mi210_gpu_only_no_cpu_op.json.gz"
+    found = trace.compare((path, Context()), (path, Context()))
+    gpu = trace.interpret(path).analysis.gpu
+    assert found.steps_compared == 0
+    assert found.gaps.gpu_idle_us.first + gpu.busy_us >= gpu.span_us - 0.01
+    assert found.gaps.gpu_longest_gap_us.first <= found.gaps.gpu_idle_us.first
+
+
 def test_a_loader_with_workers_against_one_without_shows_where_it_changed(traces: Path) -> None:
     first, second = (traces / f"cuda_v100_tbplugin_resnet50_workers{n}.json.gz" for n in (0, 4))
     found = trace.compare((first, Context()), (second, Context()))

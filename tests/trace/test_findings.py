@@ -138,7 +138,7 @@ def test_reading_while_the_device_works_is_no_wait(build, read):
     assert finding.share_of_step == pytest.approx(300 / 2000)
     assert [step["gpu_busy_during_read_us"] for step in finding.evidence["steps"]] == [400.0, 100.0]
     assert "took 0.800 ms of the 2.000 ms" in finding.observation
-    assert "did nothing during 0.300 ms of it (15.0 % of that time)" in finding.observation
+    assert "did nothing during 0.300 ms of it (15.0 % of the steps)" in finding.observation
     busy = window(build, 400).launch(5, 0).kernel(5, 0, 2000)
     found = read(busy, approach=approach([0.4], 0.6, workers=0)).analysis.findings
     assert "input-wait" not in {finding.id for finding in found}

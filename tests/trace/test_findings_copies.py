@@ -189,3 +189,41 @@ def test_rocm_does_not_record_the_memory_and_that_is_said(analyse):
     (note,) = [note for note in analysis.notes if "pageable or pinned" in note]
     assert "cannot be decided" in note
     assert not any("pageable" in note for note in analyse(batches("rocm", copy=0.2)).notes)
+
+
+# ---- where no label tells the batch ----
+
+UNTOLD = "whether this is the same constant each time cannot be said"
+
+
+def untold(analysis):
+    return [note for note in analysis.notes if UNTOLD in note]
+
+
+@pytest.mark.parametrize(("transfer", "train", "lacking"), [("send", "train", "transfers"), ("transfer", "go", "comp")])
+def test_a_repeated_copy_that_no_label_tells_from_the_batch_is_said_to_be_undecided(analyse, transfer, train, lacking):
+    found = analyse(loop(transfer=transfer, train=train))
+    assert "repeated-copy" not in ids(found)
+    (note,) = untold(found)
+    assert "3 copies, 0.345 ms, 2.7 %" in note
+    assert f"no label is known that {lacking}" in note
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        loop(),  # it is found
+        loop(transfer="send", constant=0.0),  # the batch alone
+        loop(transfer="send", skip={1}),  # not in every step
+        loop(transfer="send", sizes=[1 << 10, 1 << 11, 1 << 12]),  # never the same
+        loop(transfer="send", constant=0.005),  # costs next to nothing
+    ],
+)
+def test_nothing_is_called_undecided_where_nothing_is_repeated_or_it_is_found(analyse, made):
+    assert untold(analyse(made)) == []
+
+
+def test_the_role_of_a_label_decides_it(analyse):
+    found = analyse(loop(transfer="send"), roles={"send": "transfer"})
+    assert "repeated-copy" in ids(found)
+    assert untold(found) == []

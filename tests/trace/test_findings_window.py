@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepprof_lab.construct import Construct
+from stepprof_lab.trace import interpret
 
 
 def ids(analysis):
@@ -47,6 +48,26 @@ def test_near_misses_of_an_unsteady_window(analyse, times):
 
 def test_many_steps_are_not_all_listed(analyse):
     assert ", ... ms" in only(analyse(steps([10.0] * 9 + [30.0])), "unsteady-window").observation
+
+
+@pytest.mark.parametrize(("part", "named"), [(0.4, False), (0.6, True)])
+def test_a_label_is_named_where_it_has_most_of_the_difference(analyse, part, named):
+    t = Construct("cpu")
+    for more in (0.0, 20.0):
+        with t.step():
+            with t.label("changed"):
+                t.cpu(1 + more * part, "aten::x")
+            t.cpu(10 + more * (1 - part), "aten::y")
+    finding = only(analyse(t), "unsteady-window")
+    assert ("'changed' differs the most" in finding.observation) is named
+    assert finding.evidence["labels"] == (["changed"] if named else [])
+
+
+def test_a_step_that_holds_nothing_is_said_to_be_no_turn(traces):
+    finding = only(interpret(traces / "rocm_mi250_minitoy_train_rocm62.json.gz").analysis, "unsteady-window")
+    assert "took 9.288, 0.049 ms: the longest 189.27 times the shortest." in finding.observation
+    assert "'ProfilerStep#2' holds no operator, no label and no call" in finding.observation
+    assert "differs the most" not in finding.observation
 
 
 # ---- compile-in-window ----

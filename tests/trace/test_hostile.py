@@ -297,10 +297,10 @@ def test_other_numbers_of_any_size_and_kind_are_read_or_cost_the_event(tmp_path,
 
 
 def test_long_events_that_add_up_to_more_than_the_clock_holds_are_refused(tmp_path, monkeypatch):
-    days = [kernel(n, 0) | {"dur": 86_400_000_000 - 1} for n in range(50)]
+    days = [kernel(n, 0) | {"dur": 86_400_000_000 - 1} for n in range(100)]
     monkeypatch.setattr(reader, "LARGEST_SUM_NS", 60 * 86_400e9)
-    assert insane(interpret(put(tmp_path, text(*days)))) == []
-    refused(tmp_path, text(*days, *days), "more than 100 years together")
+    assert insane(interpret(put(tmp_path, text(*days[:50])))) == []
+    refused(tmp_path, text(*days), "more than 100 years together")
 
 
 def test_a_sum_over_nested_calls_is_exact_however_large(tmp_path, monkeypatch):

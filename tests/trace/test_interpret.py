@@ -14,7 +14,7 @@ from stepprof_lab.trace.model import Approach, Context
 
 KEYS = [
     *("trace", "origin", "question", "notes", "regime", "gpu", "steps", "labels", "operators", "findings"),
-    *("regime_reason", "not_worth"),
+    *("regime_reason", "doubts", "not_worth"),
 ]
 
 

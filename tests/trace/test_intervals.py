@@ -119,3 +119,45 @@ def test_nanoseconds_of_this_century_stay_exact():
     start, end = arrays([(base, base + 1), (base + 1, base + 3), (base + 5, base + 6)])
     assert intervals.covered(start, end) == 4
     assert intervals.union(start, end)[0].tolist() == [base, base + 5]
+
+
+groups = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, LIMIT), st.integers(0, LIMIT)).map(lambda g: (g[0], *sorted(g[1:]))),
+    max_size=20,
+)
+
+
+@given(groups)
+def test_unions_by_group_are_those_of_each_group(found):
+    group = np.array([g for g, _, _ in found], dtype=np.int64)
+    start, end = arrays([(a, b) for _, a, b in found])
+    of, low, high = intervals.union_by(group, start, end)
+    sums = intervals.total_by(of, high - low, 5)
+    assert (np.diff(of) >= 0).all()
+    for number in range(5):
+        merged = intervals.union(start[group == number], end[group == number])
+        assert [low[of == number].tolist(), high[of == number].tolist()] == [side.tolist() for side in merged]
+        assert sums[number] == intervals.total(*merged)
+
+
+def test_unions_by_group_stay_exact_however_many_groups_and_late_times_there_are():
+    base = 1_682_725_899_305_073_123
+    group = np.arange(100_000, dtype=np.int64)
+    of, low, high = intervals.union_by(group, base + group, base + group + 3)
+    assert (of == group).all()
+    assert (high - low == 3).all()
+
+
+@given(pairs)
+def test_ranges_are_the_numbers_from_first_to_last(found):
+    of, number = intervals.ranges(*arrays(found))
+    assert list(zip(of.tolist(), number.tolist(), strict=True)) == [
+        (i, n) for i, (a, b) in enumerate(found) for n in range(a, b)
+    ]
+
+
+@given(pairs, pairs)
+def test_what_a_union_covers_of_many_windows(found, windows):
+    merged = intervals.union(*arrays(found))
+    inside = intervals.covered_in(merged, *arrays(windows))
+    assert inside.tolist() == [len(points(*merged) & set(range(a, b))) for a, b in windows]

@@ -324,7 +324,7 @@ def test_ranks_without_collectives_have_no_zero_for_them(tmp_path: Path) -> None
 
 
 def test_a_device_seen_on_some_ranks_alone_is_compared_among_these(make: Job, tmp_path: Path) -> None:
-    paths = make((3.0, 5.0))
+    paths = make((3.0, 5.0), size=3)
     t = Construct("cpu", rank=2, world_size=3)
     for _ in range(2):
         with t.step():
@@ -382,20 +382,27 @@ def test_missing_ranks_are_said(make: Job) -> None:
 
 
 @pytest.mark.parametrize(
-    ("around", "doubt"),
+    ("around", "doubt", "ruled_out"),
     [
-        ({"distributedInfo": {"rank": 1, "world_size": 4}}, "jobs of different sizes (rank 0: 2; rank 1: 4)"),
-        ({"distributedInfo": {"rank": 5, "world_size": 2}}, "rank 5 of a job of 2 ranks"),
-        ({"baseTimeNanoseconds": 10**12}, "999.0 s apart"),
-        ({"trace_id": "T0"}, "same session number"),
+        ({"distributedInfo": {"rank": 1, "world_size": 4}}, "jobs of different sizes (rank 0: 2; rank 1: 4)", True),
+        ({"distributedInfo": {"rank": 5, "world_size": 2}}, "rank 5 of a job of 2 ranks", True),
+        ({"baseTimeNanoseconds": 10**12}, "999.0 s apart", False),
+        ({"baseTimeNanoseconds": 10**16}, "s apart", True),
+        ({"trace_id": "T0"}, "same session number", False),
     ],
 )
-def test_what_speaks_against_one_run_comes_first(make: Job, around: dict[str, Any], doubt: str) -> None:
+def test_what_speaks_against_one_run_comes_first(
+    make: Job, around: dict[str, Any], doubt: str, ruled_out: bool
+) -> None:
     paths = make((3.0, 5.0), trace_id="T0")
     for path, change in ((paths[0], {}), (paths[1], {"trace_id": "T1", **around})):
         path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    (said,) = read(paths).doubts
+    found = read(paths)
+    (said,) = found.doubts
     assert doubt in said
+    assert (found.slowest == []) == ruled_out
+    assert found.conclusion.observation.startswith("These traces are not of one run") == ruled_out
+    assert found.conclusion.hypothesis.startswith("If these traces are of one run: ") != ruled_out
 
 
 @pytest.mark.parametrize("info", [None, [], "x", {"rank": "0"}, {"rank": -1}, {"rank": True}, {"rank": 1e300}])

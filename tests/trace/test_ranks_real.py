@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stepprof_lab import job
+from stepprof_lab.report.ranks_page import page
 from stepprof_lab.trace.ranks_model import Ranks
 
 DLRM = ("cuda_v100_dlrm_rank0of8.json", "cuda_v100_dlrm_rank1of8.json")
@@ -77,11 +78,38 @@ def test_equal_work_on_real_ranks_stands_out_on_none(dlrm: Ranks) -> None:
     assert dlrm.doubts == []
 
 
+def test_the_prose_says_of_both_ranks_how_late_they_are(dlrm: Ranks) -> None:
+    """Both are clearly last three times: 5489, 64 and 29 us against 28, 8 and 6 (recomputed from the raw events)."""
+    assert [one.arrives_last for one in dlrm.ranks] == [3, 3]
+    assert [one.arrives_last_sum_us for one in dlrm.ranks] == pytest.approx([5582, 42], abs=1)
+    assert dlrm.ranks[0].arrives_last_longest_us == pytest.approx(5489, abs=1)
+    said = dlrm.conclusion.observation
+    assert "rank 0 is the last to begin 3 of them, 5.582 ms" in said
+    assert "the longest of them 5.489 ms" in said
+    assert "rank 1 is the last to begin 3 of them, 0.042 ms" in said
+    assert "one collective" in dlrm.conclusion.hypothesis
+
+
 def test_real_traces_of_other_jobs_are_doubted(traces: Path) -> None:
     found = job.read([traces / DLRM[0], traces / "cuda_v100_dlrm_diff_test.json.gz"], picture=False, processes=1).ranks
     assert any("jobs of different sizes" in doubt for doubt in found.doubts)
     assert any("apart" in doubt for doubt in found.doubts)
     assert found.matched_by == "position"
+    assert found.slowest == []
+    assert not found.arrivals.told
+    assert "their jobs have 2 and 8 ranks; they were recorded 8,942 hours apart" in found.conclusion.observation
+    for said in (found.conclusion.observation, found.conclusion.hypothesis):
+        assert "more" not in said
+        assert "Rank " not in said
+
+
+def test_ranks_that_cannot_be_of_one_run_are_drawn_without_a_slowest(traces: Path) -> None:
+    paths = [traces / "cuda_a100_nccl_ns_basetime.json.gz", traces / DLRM[1]]
+    found = job.read(paths, picture=False, processes=1)
+    assert found.ranks.slowest == []
+    text = page(found)
+    assert "stands out" not in text
+    assert "not of one run" in text
 
 
 WORKLOAD = """

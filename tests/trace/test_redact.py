@@ -297,6 +297,9 @@ def test_a_user_s_line_is_still_known_as_the_user_s(tmp_path: Path) -> None:
         "threading.py(1012): run",
         "transformers/models/falcon/modeling_falcon.py(70): forward",
         "/tmp/torchinductor_eve/qa/cqa.py(4): call",
+        "/falcon-work/sglang/python/sglang/srt/falcon.py(7): run",
+        "flashinfer/falcon.py(7): run",
+        "typing_extensions.py(7): run",
         "<built-in method eve of type object at 0x7f0012345678>",
     ]
     trace = copying.deepcopy(EVERYTHING)
@@ -472,3 +475,32 @@ def test_what_decides_what_an_event_is_stays_whatever_else_its_name_says(
     made = same_after(tmp_path, json.dumps(trace).encode())["traceEvents"][event]["name"]
     assert made.startswith(begins)
     assert not re.search("zorblatt|eve|srv", made)
+
+
+@pytest.mark.parametrize("category", ["mtia_zorblatt", "Kernel of zorblatt", "hpu_op2"])
+def test_a_copy_says_as_its_original_that_work_of_a_strange_device_was_left_out(tmp_path: Path, category: str) -> None:
+    trace = copying.deepcopy(EVERYTHING)
+    trace["traceEvents"] = [event for event in trace["traceEvents"] if event.get("cat") != "kernel"]
+    trace["traceEvents"].append(
+        {"ph": "X", "cat": category, "name": "zorblatt", "pid": 0, "tid": 0, "ts": 1700000000000300, "dur": 9}
+    )
+    made = json.dumps(same_after(tmp_path, json.dumps(trace).encode()))
+    assert "zorblatt" not in made
+    (tmp_path / "again.json").write_text(made, encoding="utf-8")
+    found = interpret(tmp_path / "again.json").analysis
+    assert [finding.id for finding in found.findings] == ["gpu-not-observed"]
+    assert "may be device work" in found.findings[0].observation
+
+
+def test_what_a_file_says_of_its_original_is_judged_like_any_text(tmp_path: Path) -> None:
+    trace = copying.deepcopy(EVERYTHING)
+    said = {
+        "missing": ["zorblatt at /home/eve", 7],
+        "unusable": 3,
+        "unknown": {"zorblatt": 4, "mtia": "x", "hpu": True},
+    }
+    trace["stepprof_lab"] = {"shared_copy": True, "notes": ["by zorblatt"], **said}
+    made = redacted(tmp_path, trace)
+    assert not re.search("zorblatt|/eve", json.dumps(made))
+    assert made["stepprof_lab"]["unusable"] == 3
+    assert made["stepprof_lab"]["unknown"] == {}

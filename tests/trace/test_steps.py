@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from stepprof_lab.trace import steps
+from stepprof_lab.trace import intervals, reader, steps
 
 
 def two_steps(build):
@@ -61,7 +61,8 @@ def test_work_without_a_launch_is_busy_and_foreign(build, read):
     assert (step.gpu_events_launched, step.gpu_launched_us) == (0, 0)
     assert (step.gpu_busy_in_window_us, step.gpu_foreign_in_window_us) == (40, 40)
     assert analysis.gpu.events_unlinked == 2
-    assert any("2 of 2 device events have no launch" in note for note in analysis.notes)
+    assert any("1 of 2 device events have no launch" in note for note in analysis.notes)
+    assert any("1 of 2 device events carry no number" in note for note in analysis.notes)
 
 
 def test_a_graph_launch_stands_for_all_its_work(build, read):
@@ -138,3 +139,45 @@ def test_an_xpu_is_known_by_its_categories(build, read):
     built = build().add("xpu_runtime", "urEnqueueKernelLaunch", 0, 1, args={"correlation": 1}).kernel(1, 2, 3)
     gpu = read(built).analysis.gpu
     assert (gpu.vendor, gpu.events_unlinked) == ("xpu", 0)
+
+
+# ---- many steps and labels ----
+
+
+def crossing(build):
+    """Steps and labels that hold each other's work, on several threads."""
+    built = build()
+    for n in range(12):
+        built.step(n, n * 100, 100 if n % 3 else 140)
+        built.label(f"l{n % 5}", n * 100 + 10, 60).label("all", n * 100 + 5, 90, tid=7)
+        for k in range(3):
+            built.launch(10 * n + k + 1, n * 100 + 20 * k).kernel(10 * n + k + 1, n * 100 + 30 * k + 15, 40 + n * k)
+    return built
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 7])
+def test_portions_change_no_number(build, read, monkeypatch, at_once):
+    whole = read(crossing(build)).analysis
+    monkeypatch.setattr(steps, "AT_ONCE", at_once)
+    portions = read(crossing(build)).analysis
+    assert (portions.steps, portions.labels) == (whole.steps, whole.labels)
+
+
+@pytest.mark.parametrize("kind", ["step", "label"])
+def test_the_number_of_unions_does_not_grow_with_steps_and_labels(build, tmp_path, monkeypatch, kind):
+    counts = []
+    real = intervals.union_by
+    for many in (10, 500):
+        built = build()
+        for n in range(many):
+            built.step(n, n * 10, 10) if kind == "step" else built.label(f"l{n}", n * 10, 10)
+            built.launch(n + 1, n * 10 + 1).kernel(n + 1, n * 10 + 3, 5)
+        trace = reader.read(built.write(tmp_path / f"{many}.json"))
+        calls = []
+        monkeypatch.setattr(intervals, "union_by", lambda *given, calls=calls: calls.append(1) or real(*given))
+        work = steps.find_device_work(trace)
+        steps.step_times(steps.find_steps(trace), work)
+        times = steps.label_times(trace, steps.label_rows(trace), work)
+        assert len(times) == (0 if kind == "step" else many)
+        counts.append(len(calls))
+    assert counts[0] == counts[1]

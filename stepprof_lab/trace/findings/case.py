@@ -8,10 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from stepprof_lab.trace import intervals
 from stepprof_lab.trace.communication import is_communication
 from stepprof_lab.trace.events import Kind
+from stepprof_lab.trace.findings.observed import gpu_partly_observed
 from stepprof_lab.trace.steps import is_step
 from stepprof_lab.trace.waiting import LOADER_RANGE
 
@@ -60,7 +62,7 @@ class Idle:
     waiting: Intervals
     """The host waited for the device, or had just stopped waiting (`DRAINED_NS`)."""
     host: Intervals
-    """The host did something else: what came next was not launched yet."""
+    """The host did something else: what came next was not launched yet, or nothing more was launched."""
     queued: Intervals
     """What came next was launched already, or its launch is not in the trace: not the host's."""
 
@@ -82,10 +84,26 @@ class Case:
         """Whether no step is marked, so that the window is the part of the record in which the device worked."""
         return not len(self.steps)
 
+    @cached_property
+    def doubts(self) -> list[str]:
+        """Why device work may be missing or lie at a wrong time, so that what looks idle need not be idle.
+
+        One clause each; empty where nothing speaks against the record.
+        """
+        found = list(self.trace.missing)
+        early = int((self.device.linked & (self.device.start < self.device.launched_at)).sum())
+        if early:
+            found.append(f"{early} of {len(self.device)} device events start before their launch")
+        partly = gpu_partly_observed(self)
+        if partly is not None:
+            lost, calls = partly.evidence["launches_without_work"], partly.evidence["launches"]
+            found.append(f"{lost} of {calls} calls that queue device work have no device work linked to them")
+        return found
+
     @property
     def judged(self) -> bool:
-        """Whether there is a loop that could be judged: marked steps, or at least much device work."""
-        return len(self.steps) > 0 or len(self.device) >= FEWEST_EVENTS
+        """Whether there is a loop whose idle time could be judged: marked steps or much device work, and no doubts."""
+        return (len(self.steps) > 0 or len(self.device) >= FEWEST_EVENTS) and not self.doubts
 
     @cached_property
     def window(self) -> Intervals:
@@ -94,9 +112,7 @@ class Case:
             return self.steps.window()
         if not len(self.device):
             return EMPTY
-        launched = self.device.launched_at[self.device.linked]
-        low = min(int(self.device.start.min()), int(launched.min(initial=2**62)))
-        return np.array([low], dtype=np.int64), np.array([int(self.device.end.max())], dtype=np.int64)
+        return self.device.record()
 
     @cached_property
     def length(self) -> int:
@@ -110,6 +126,10 @@ class Case:
     def share(self, ns: int) -> float | None:
         """Part of the step; None where no step is marked."""
         return None if self.whole_record else self.ratio(ns)
+
+    def share_seen(self, ns: int) -> float | UnsetType:
+        """Part of the record where no step is marked, so that no share of a step can be said."""
+        return self.ratio(ns) if self.whole_record else UNSET
 
     @property
     def of_window(self) -> str:
@@ -158,16 +178,31 @@ class Case:
     @cached_property
     def reading(self) -> Intervals:
         """Reading of batches on the steps' own threads."""
+        return self.spans(self.reading_rows)
+
+    @cached_property
+    def reading_rows(self) -> Int64:
+        """The spans in which batches are read, on the steps' own threads."""
         if self.waiting.reading is None:
-            return EMPTY
+            return _NOTHING
         rows = self.trace.named(self.waiting.reading.names, Kind.ANNOTATION, Kind.OPERATOR)
-        return self.spans(rows[np.isin(self.trace.lane_id[rows], self.step_lanes)])
+        return rows[np.isin(self.trace.lane_id[rows], self.step_lanes)]
 
     @cached_property
     def compiling(self) -> Intervals:
         """Compilation and loading of code, on any thread."""
         kinds = (Kind.OPERATOR, Kind.ANNOTATION, Kind.RUNTIME, Kind.OVERHEAD)
         return self.spans(self.matching(COMPILING, *kinds))
+
+    @cached_property
+    def profilers_wait(self) -> Intervals:
+        """Waits for the whole device before anything was launched, in the window: the profiler begins with one."""
+        rows = self.matching(WHOLE_DEVICE, Kind.RUNTIME)
+        return self.spans(rows[self.trace.start[rows] < self._first_launch])
+
+    @cached_property
+    def _first_launch(self) -> int:
+        return int(self.device.launched_at[self.device.linked].min(initial=2**62))
 
     @cached_property
     def waits(self) -> tuple[Int64, Int64, Int64]:
@@ -179,10 +214,8 @@ class Case:
         """
         rows = self.matching(SYNC, Kind.RUNTIME)
         rows = rows[np.isin(self.trace.lane_id[rows], self.launch_lanes)]
-        at = self.device.launched_at[self.device.linked]
-        first = int(at.min()) if len(at) else 2**62
         own = np.array([bool(WHOLE_DEVICE.match(self.name_of(r))) for r in rows.tolist()], dtype=np.bool_)
-        rows = rows[~(own & (self.trace.start[rows] < first))] if len(rows) else rows
+        rows = rows[~(own & (self.trace.start[rows] < self._first_launch))] if len(rows) else rows
         calls, ends = self._blocking_copies()
         every = np.concatenate((rows, calls))
         start, end = self.trace.start[every], np.concatenate((self.trace.end[rows], ends))
@@ -244,6 +277,12 @@ class Case:
         called = np.where(call >= 0, self.trace.end[np.maximum(call, 0)], start)
         due = np.where(following < 0, end, np.minimum(np.maximum(called, start), end))
         return start, end, following, due
+
+    @cached_property
+    def after_last(self) -> Intervals:
+        """Idle time of the window after which no device work follows: nothing more was launched."""
+        start, end, following, _ = self.gaps
+        return intervals.union(start[following < 0], end[following < 0])
 
     @cached_property
     def idle(self) -> Idle:

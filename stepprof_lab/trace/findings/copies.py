@@ -23,6 +23,8 @@ REPEATED_COPY_SHARE = 0.02
 line, and a fiftieth is what a validation can still show."""
 FEWEST_STEPS = 2
 """Steps that have to hold the copy: once is no repetition."""
+STANDS_OUT = 3
+"""How many times longer than the middle one a call that copies has to be before it is told apart."""
 PAGEABLE_COPY_SHARE = 0.05
 """Share of the step from which copies from pageable memory are reported: a twentieth, since pinning has a price too."""
 
@@ -70,8 +72,14 @@ def repeated_copy(case: Case) -> Finding | None:
         observation=(
             f"In each of {case.of_window} the same {'amount' if len(sizes) == 1 else 'amounts'} "
             f"({', '.join(f'{size:,} bytes' for size in sizes[:3])}) went to the device inside {quoted(labels)}, "
-            f"apart from the batch: {counted(len(mine), 'copy', 'copies')}, which took the host's call or the device "
-            f"alone {ms(cost)} of {ms(case.length)} ({percent(case.ratio(cost))})." + first_lines(lines)
+            f"apart from the batch: {counted(len(mine), 'copy', 'copies')}"
+            + (
+                ". What they cost cannot be said: device work is missing from the trace."
+                if case.doubts
+                else f", which took the host's call or the device alone {ms(cost)} of {ms(case.length)} "
+                f"({percent(case.ratio(cost))})."
+            )
+            + first_lines(lines)
         ),
         hypothesis=(
             "It may be the same constant each time, made in the wrong place or living too short. The trace shows the "
@@ -81,7 +89,7 @@ def repeated_copy(case: Case) -> Finding | None:
             "Move it to the device once before the loop (a buffer of the module), compare the outputs, and validate "
             "outside the profiler (stepprof validate)." + where_to_look(case, lines)
         ),
-        share_of_step=case.share(cost),
+        share_of_step=None if case.doubts else case.share(cost),
         evidence={
             "labels": labels,
             "operators": operators,
@@ -93,6 +101,41 @@ def repeated_copy(case: Case) -> Finding | None:
             "lines": lines,
         },
     )
+
+
+def undecided_repeat(case: Case) -> list[str]:
+    """A note where something alike is copied in every step, and no label tells whether it is the batch.
+
+    Without a label that transfers, the largest copies are taken for the batch: the note is on the others.
+    """
+    if len(case.steps) < FEWEST_STEPS or not len(case.device) or case.doubts:
+        return []
+    copies = _to_device(case)
+    transfer, compute = _regions(case)
+    at = case.device.launched_at[copies]
+    batch = intervals.contains(transfer, at)
+    known = _in_every_step(case, at[batch])
+    if known and len(compute[0]):
+        return []
+    alike = [group for group in _alike(case, copies[~batch]) if _in_every_step(case, case.device.launched_at[group])]
+    if not known and alike:
+        largest = max(_size(case, int(group[0])) for group in alike)
+        alike = [group for group in alike if _size(case, int(group[0])) < largest]
+    if not alike:
+        return []
+    mine = np.sort(np.concatenate(alike))
+    cost = intervals.total(*_cost(case, mine))
+    if case.ratio(cost) < REPEATED_COPY_SHARE:
+        return []
+    took = f"{counted(len(mine), 'copy', 'copies')}, {ms(cost)}, {percent(case.ratio(cost))}"
+    lacking, name = ("computes", "train") if known else ("transfers the batch", "transfer")
+    return [
+        (
+            f"besides the {'batch' if known else 'largest copies'}, the same amounts were copied to the device in "
+            f"each of {case.of_window} ({took}): whether this is the same constant each time cannot be said, because "
+            f"no label is known that {lacking}; a label '{name}', or one with that role, would tell"
+        )
+    ]
 
 
 def _to_device(case: Case) -> Int64:
@@ -177,6 +220,7 @@ def pageable_copy(case: Case) -> Finding | None:
             + (f" ({sizes / 1e6:.1f} MB)" if sizes else "")
             + ". They, and the host's calls that staged them, had the step for themselves (no other device work) "
             f"for {ms(cost)} of the {ms(case.length)} of {case.of_window} ({percent(case.ratio(cost))})."
+            + _one_call(case, copies, cost)
             + first_lines(lines)
         ),
         hypothesis=(
@@ -187,6 +231,7 @@ def pageable_copy(case: Case) -> Finding | None:
             "outside the profiler (stepprof validate): pinning has a cost of its own." + where_to_look(case, lines)
         ),
         share_of_step=case.share(cost),
+        share_seen=case.share_seen(cost),
         evidence={
             "names": sorted({case.name_of(row) for row in case.device.rows[copies].tolist()}),
             "operators": operators[:5],
@@ -197,6 +242,22 @@ def pageable_copy(case: Case) -> Finding | None:
             "calls_sum_us": us(int((case.trace.end[calls] - case.trace.start[calls]).sum())),
             "lines": lines,
         },
+    )
+
+
+def _one_call(case: Case, copies: Int64, cost: int) -> str:
+    """That one call makes most of the cost of several, where it stands out: staging takes alike for alike copies."""
+    calls = case.device.launch_row[copies]
+    lasted = case.trace.end[calls] - case.trace.start[calls]
+    longest = int(np.argmax(lasted))
+    took = int(lasted[longest])
+    alone = intervals.total(*_cost(case, copies[longest : longest + 1]))
+    if took < STANDS_OUT * int(np.median(lasted)) or 2 * alone <= cost:
+        return ""
+    device = int(case.device.end[copies[longest]] - case.device.start[copies[longest]])
+    return (
+        f" One call makes {ms(alone)} of this: it took {ms(took)} for a copy of {ms(device)}, so it may have waited "
+        "for something else than staging."
     )
 
 

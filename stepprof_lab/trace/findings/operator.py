@@ -27,6 +27,7 @@ class _Most:
 
     name: str
     ns: int
+    """Time in the window."""
     calls: Int64
     """Rows of its calls on the host."""
 
@@ -71,6 +72,7 @@ def _finding(case: Case, most: _Most, where: str) -> Finding:
             + where_to_look(case, lines)
         ),
         share_of_step=case.share(most.ns),
+        share_seen=case.share_seen(most.ns),
         evidence={
             "operators": [most.name],
             "calls": len(most.calls),
@@ -101,7 +103,7 @@ def _on_device(case: Case) -> _Most | None:
     """The operator whose own launches cover the most of the window; a kernel by its name where none is around it."""
     mine = np.flatnonzero(case.in_window & ~case.communicating) if len(case.device) else np.empty(0, dtype=np.int64)
     if case.ratio(intervals.total(case.device.start[mine], case.device.end[mine])) < DOMINANT_SHARE:
-        return None
+        return None  # as long as all of it together
     calls = case.device.launch_row[mine]
     around = case.operator_of(calls)
     wrapped = (around < 0) | ~case.own_operator[case.trace.name_id[np.maximum(around, 0)]]
@@ -112,7 +114,8 @@ def _on_device(case: Case) -> _Most | None:
     its = key == best
     covered = intervals.union(case.device.start[mine[its]], case.device.end[mine[its]])
     called = intervals.distinct(np.where(wrapped, calls, around)[its])
-    return _Most(case.trace.names[best], intervals.total(*covered), called)
+    # What was launched here and ran later is no time of the window.
+    return _Most(case.trace.names[best], intervals.overlap(covered, case.window), called)
 
 
 # ---- on the host ----

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepprof_lab.trace.findings.words import ms, percent, quoted
+from msgspec import UNSET
+
+from stepprof_lab.trace import intervals
+from stepprof_lab.trace.findings.words import first_lines, lines_of, ms, percent, quoted, where_to_look
 from stepprof_lab.trace.model import Finding
 
 if TYPE_CHECKING:
@@ -15,29 +18,37 @@ if TYPE_CHECKING:
 def input_wait(case: Case) -> Finding | None:
     """The step waits for its next batch."""
     waiting = case.waiting
-    if not waiting.waits or waiting.reading is None or waiting.share is None:
+    if not waiting.waits or waiting.reading is None or waiting.share is None or case.doubts:
         return None
     active, approach = waiting.active, waiting.approach
     seen = [_active_words(active, waiting.reading.names)] if active is not None else []
     if approach is not None:
         seen.append(_approach_words(approach, waiting.workers))
+    rows = case.reading_rows
+    lines = lines_of(case, rows[intervals.contains(case.window, case.trace.start[rows])])
     no_steps = active is not None and active.whole_record and waiting.decided_by == "active steps"
+    at_most = None if no_steps else waiting.at_most
     return Finding(
         id="input-wait",
-        observation=" ".join(seen),
+        observation=" ".join(seen) + first_lines(lines),
         hypothesis=_hypothesis(waiting),
         next_check=(
             "Run the same compute with the batches ready in memory, and validate outside the profiler "
-            "whether the step becomes shorter (stepprof validate)."
+            "whether the step becomes shorter (stepprof validate)." + where_to_look(case, lines)
         ),
-        share_of_step=None if no_steps else waiting.at_most,
-        evidence=_input_evidence(waiting),
+        share_of_step=at_most,
+        share_seen=waiting.share if at_most is None else UNSET,
+        evidence=_input_evidence(waiting) | {"lines": lines},
     )
 
 
 def _active_words(active: ActiveWait, names: list[str]) -> str:
     count = len(active.steps)
-    of = "the whole record (no step is marked)" if active.whole_record else f"{count} active step{'s' * (count != 1)}"
+    of = (
+        f"{count} active step{'s' * (count != 1)}"
+        if not active.whole_record
+        else f"{_whole(active)} (no step is marked)"
+    )
     words = (
         f"Reading the batch ({quoted(names)}) took {ms(active.read)} of the {ms(active.host)} of {of} on the host "
         f"({percent(active.read / active.host if active.host else 0.0)})."
@@ -45,7 +56,11 @@ def _active_words(active: ActiveWait, names: list[str]) -> str:
     if any(step.busy is None for step in active.steps):
         return words + " No device event was observed, so what a device did meanwhile is not known."
     idle = sum(step.wait for step in active.steps)
-    return words + f" The device did nothing during {ms(idle)} of it ({percent(active.share)} of that time)."
+    return words + f" The device did nothing during {ms(idle)} of it ({percent(active.share)} of {_whole(active)})."
+
+
+def _whole(active: ActiveWait) -> str:
+    return "the whole record" if active.whole_record else "the steps"
 
 
 def _approach_words(approach: ApproachWait, workers: int | None) -> str:

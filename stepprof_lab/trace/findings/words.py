@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from stepprof_lab.trace.findings.case import Case
     from stepprof_lab.trace.intervals import Int64
 
-__all__ = ["counted", "first_lines", "lines_of", "ms", "percent", "quoted", "where_to_look"]
+__all__ = ["GRAPHS", "counted", "first_lines", "lines_of", "ms", "percent", "quoted", "where_to_look"]
 
+GRAPHS = (
+    " Work was launched as a graph here, and graphs can be recorded late or in part: "
+    "what looks idle may have been at work."
+)
 LINES = 3
 """Places in the user's code that are named."""
 SAMPLES = 200
@@ -30,7 +34,11 @@ def ms(ns: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share with one decimal."""
+    """A share with one decimal; one that is nearly nothing, or nearly all, is not rounded to it."""
+    if 0 < share < 0.0005:
+        return "less than 0.1 %"
+    if 0.9995 <= share < 1:
+        return "more than 99.9 %"
     return f"{share * 100:.1f} %"
 
 
@@ -44,12 +52,17 @@ def lines_of(case: Case, rows: Int64) -> list[str]:
     if not len(rows) or not len(case.trace.frames.line):
         return []
     sample = rows[intervals.distinct(np.linspace(0, len(rows) - 1, min(len(rows), SAMPLES)).astype(np.int64))]
+    steps = [case.trace.lanes[lane] for lane in case.step_lanes.tolist()]
     counts: dict[str, int] = {}
     for lane in intervals.distinct(case.trace.lane_id[sample]).tolist():
         where = case.trace.lanes[lane]
         here = case.trace.start[sample[case.trace.lane_id[sample] == lane]]
-        for line in case.trace.frames.at((where.owner, where.row), here):
-            counts[line] = counts.get(line, 0) + 1
+        # A thread of PyTorch's own (backward) has no line of the user's: then where the step's thread stood meanwhile.
+        for place in (where, *(step for step in steps if step.owner == where.owner and step != where)):
+            if found := case.trace.frames.at((place.owner, place.row), here):
+                for line in found:
+                    counts[line] = counts.get(line, 0) + 1
+                break
     return sorted(counts, key=lambda line: -counts[line])[:LINES]
 
 

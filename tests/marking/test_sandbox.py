@@ -64,8 +64,8 @@ def test_nothing_can_be_written_that_anybody_sees_later(tmp_path: Path) -> None:
     assert said(tried, tmp_path) == []
     kept = "os.makedirs(os.path.expanduser('~/.ipython/startup')); open('x', 'w'); open('/tmp/x', 'w'); return 1"
     assert said(kept, tmp_path) == 1
-    again = "return [os.listdir(os.path.expanduser('~')), os.listdir('.'), sorted(os.listdir('/tmp'))]"
-    assert said(again, tmp_path) == [[], ["given"], ["home", "work"]]
+    again = "return [os.listdir(os.path.expanduser('~')), os.listdir('.'), 'x' in os.listdir('/tmp')]"
+    assert said(again, tmp_path) == [[], ["given"], False]
     assert (tmp_path / "given").read_text(encoding="utf-8") == "as it was"
 
 

@@ -50,7 +50,12 @@ def _cannot_be_made(directory: Path, error: OSError) -> StepprofError:
 def run_directory(words: str) -> Path:
     """A name for a new directory below ``runs/``: words and the time; nothing is made yet."""
     slug = "-".join(re.findall(r"[a-z0-9]+", words.lower()))[:40].strip("-") or "run"
-    base = Path("runs") / f"{slug}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return free_directory(Path("runs"), f"{slug}-")
+
+
+def free_directory(parent: Path, begins: str = "") -> Path:
+    """A name for a new directory in another one, with the time in it; nothing is made yet."""
+    base = parent / f"{begins}{time.strftime('%Y%m%d-%H%M%S')}"
     path, number = base, 2
     while path.exists():
         path, number = base.with_name(f"{base.name}-{number}"), number + 1
@@ -153,3 +158,26 @@ def write_new(path: Path, data: bytes, what: str) -> None:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def write_anew(path: Path, data: bytes, what: str) -> None:
+    """Write a file of our own whole, in the place of the one that an earlier run left, in one step.
+
+    It is not forced to the disk: it can be made again, and has to outlive this process, not the machine.
+
+    Raises:
+        StepprofError: it cannot be written; what was there stays.
+    """
+    temporary = path.with_name(f".{os.urandom(8).hex()}.part")
+    try:
+        make_directory(path.parent)
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        raise StepprofError(
+            f"{what} {str(path)!r} cannot be written ({error.strerror or error})",
+            "a directory with room that can be written",
+            "free some room, or choose another directory",
+        ) from error
+    finally:
+        _remove(temporary)

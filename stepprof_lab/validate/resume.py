@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import os
-import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ import msgspec
 
 from stepprof_lab.environment import Environment, load_average
 from stepprof_lab.errors import StepprofError
-from stepprof_lab.files import write_new
+from stepprof_lab.files import write_anew, write_new
 from stepprof_lab.scenario import Scenario
 from stepprof_lab.validate import fingerprint, identity
 from stepprof_lab.validate.agreement import OUTPUT_STEPS, Answers
@@ -236,7 +234,7 @@ class Keeper:
         begin = time.perf_counter()
         if self.path is None or self._answers is None or begin - self._written_s < self._cost_s / WRITING_SHARE:
             return
-        _replace(self.path, self._state(bench, self._answers, None))
+        write_anew(self.path, self._state(bench, self._answers, None), "partial result")
         self._written_s = time.perf_counter()
         self._cost_s = self._written_s - begin
 
@@ -249,8 +247,10 @@ class Keeper:
             if self.path is not None and self._answers is not None:
                 why = str(error) if isinstance(error, StepprofError) else type(error).__name__
                 stopped = "interrupted" if isinstance(error, KeyboardInterrupt) else why
-                with contextlib.suppress(OSError):  # the disk may be why it stopped, and that is what has to be told
-                    _replace(self.path, self._state(bench, self._answers, stopped))
+                with contextlib.suppress(
+                    StepprofError
+                ):  # the disk may be why it stopped, and that is what has to be told
+                    write_anew(self.path, self._state(bench, self._answers, stopped), "partial result")
             raise
 
     def _state(self, bench: Bench, answers: Answers, stopped: str | None) -> bytes:
@@ -285,17 +285,3 @@ def _plan_of(plan: dict[str, Any]) -> PairsPlan | WholePlan:
     if "pairs" in plan:
         return msgspec.convert(plan, PairsPlan)
     return msgspec.convert(plan, WholePlan)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Put a new state of a run's own file in the place of the old one, in one step.
-
-    It is not forced to the disk: it has to outlive this process, not the machine, and that would take longer than a
-    replicate of short steps.
-    """
-    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -310,7 +310,7 @@ def test_the_file_is_written_seldom_enough(
     """A disk on which a write takes as long as a hundred replicates is written to once after the first."""
     now, written = [0.0], []
 
-    def slow(path: Path, data: bytes) -> None:
+    def slow(path: Path, data: bytes, _what: str) -> None:
         written.append(len(data))
         now[0] += 10.0
         path.write_bytes(data)
@@ -318,7 +318,7 @@ def test_the_file_is_written_seldom_enough(
     def tick(what: str, _done: int, _total: int) -> None:
         now[0] += 10.0 if what == "timing" else 0.0
 
-    monkeypatch.setattr(resume, "_replace", slow)
+    monkeypatch.setattr(resume, "write_anew", slow)
     monkeypatch.setattr("stepprof_lab.validate.resume.time.perf_counter", lambda: now[0])
     judge(world.arm(2.0), world.arm(1.0), replicates=20, partial=tmp_path / "a.partial.json", progress=tick)
     assert len(written) == 1

@@ -6,9 +6,7 @@ the cells that they added behind them. What the checks said stands below the che
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -35,25 +33,10 @@ def write(result: Result, handed_in: Path | None, release: Path, folder: Path) -
         raise StepprofError(f"student {result.student[:40]!r}", "a name of a folder", "rename the folder")
     place = folder / result.student / result.assignment
     text = json.dumps(_notebook(result, handed_in, release / result.assignment), indent=1, ensure_ascii=False)
-    _replace(place / f"{result.assignment}.ipynb", text + "\n")
+    files.write_anew(place / f"{result.assignment}.ipynb", f"{text}\n".encode(), "copy for the form grader")
     if result.submitted:
-        _replace(place / submissions.TIMESTAMP, result.submitted)
+        files.write_anew(place / submissions.TIMESTAMP, result.submitted.encode(), "time stamp")
     return place / f"{result.assignment}.ipynb"
-
-
-def _replace(path: Path, text: str) -> None:
-    files.make_directory(path.parent)
-    temporary = path.with_name(f".{os.urandom(8).hex()}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise StepprofError(
-            f"{path.name!r} ({error.strerror or error})", "a folder with room", "free some room"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _notebook(result: Result, handed_in: Path | None, release: Path) -> dict[str, Any]:

@@ -7,9 +7,7 @@ put what it saw there into an error's message: of an error only the name of its 
 from __future__ import annotations
 
 import builtins
-import contextlib
 import html
-import os
 import re
 from importlib import resources
 from pathlib import Path
@@ -59,18 +57,7 @@ def write(result: Result, folder: Path) -> Path:
             f"student {result.student[:40]!r} of {result.assignment[:40]!r}", "names of folders", "rename the folder"
         )
     path = folder / result.student / result.assignment / f"{result.assignment}.html"
-    temporary = path.with_name(f".{os.urandom(8).hex()}.part")
-    files.make_directory(path.parent)
-    try:
-        temporary.write_text(page(result), encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise StepprofError(
-            f"the feedback for {result.student!r}: {error.strerror or error}", "a folder with room", "free some room"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    files.write_anew(path, page(result).encode("utf-8"), "feedback")
     return path
 
 

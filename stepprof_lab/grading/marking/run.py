@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import os
 import secrets
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from stepprof_lab import files
 from stepprof_lab.errors import StepprofError
 from stepprof_lab.grading import items
 from stepprof_lab.grading.marking import job as jobs
@@ -220,18 +220,10 @@ def _carry_out(course: Course, job: Job, executor: Executor, left: Sequence[int]
         progress("grading", done, len(left))
 
     progress("grading", 0, len(left))
-    path = _run_folder(course) / "job.json"
+    path = files.free_directory(course.root / "grading-runs") / "job.json"
     jobs.write(job, path)
     executor.run(job, path, left, told)
     return reasons
-
-
-def _run_folder(course: Course) -> Path:
-    base = course.root / "grading-runs" / time.strftime("%Y%m%d-%H%M%S")
-    path, number = base, 2
-    while path.exists():
-        path, number = base.with_name(f"{base.name}-{number}"), number + 1
-    return path
 
 
 def _summary(

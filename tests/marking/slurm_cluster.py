@@ -174,7 +174,7 @@ def start_database() -> None:
         ]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120)
     if not answers("mariadb-admin", "ping"):
-        command = ["mariadbd", "--user=mysql", f"--datadir={data}", "--skip-networking", f"--pid-file={HOME}/mysql.pid"]
+        command = ["mariadbd", "--user=mysql", f"--datadir={data}", "--skip-networking", f"--pid-file={data}/mysql.pid"]
         command += ["--socket=/run/mysqld/mysqld.sock", "--innodb-buffer-pool-size=64M"]
         with (HOME / "mysql.log").open("ab") as log:
             subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/")
@@ -216,8 +216,8 @@ def idle() -> int:
 
 def stop() -> None:
     """End all daemons that were started here, whoever asks last first."""
-    pids = [*sorted(HOME.glob("slurmd-*.pid")), *(HOME / f"{name}.pid" for name in ("slurmctld", "slurmdbd", "mysql"))]
-    for path in [*pids, Path("/run/munge/munged.pid")]:
+    pids = [*sorted(HOME.glob("slurmd-*.pid")), *HOME / "slurmctld.pid", HOME / "slurmdbd.pid"]
+    for path in [*pids, HOME / "mysql/mysql.pid", Path("/run/munge/munged.pid")]:
         with contextlib.suppress(OSError, ValueError):
             pid = int(path.read_text())
             os.kill(pid, signal.SIGTERM)

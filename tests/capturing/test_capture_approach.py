@@ -232,8 +232,8 @@ def test_the_loaders_reading_is_timed_without_labels_and_its_workers_are_seen(wo
     assert list(result.labels_ms) == [name]
     assert len(result.labels_ms[name]) == steps
     assert all(read <= step for read, step in zip(result.labels_ms[name], result.steps_ms, strict=True))
-    # Two samples of 2 ms each cannot be read faster than they sleep. Workers began before the first wait was timed, while
-    # others of them were still being started, so that nothing is sure about a wait for them.
+    # Two samples of 2 ms each cannot be read faster than they sleep. Workers began before the first wait was timed,
+    # while others of them were still being started, so that nothing is sure about a wait for them.
     if not workers:
         assert min(result.labels_ms[name]) >= 4.0
 

@@ -14,6 +14,7 @@ from stepprof_lab.errors import StepprofError
 from stepprof_lab.validate.model import ArmName, Block
 from stepprof_lab.validate.statistics import (
     PAIRS,
+    SHARED_ERROR,
     WHOLE_ARMS,
     arm_of,
     drifts,
@@ -64,9 +65,9 @@ def test_t_with_one_degree_is_cauchy_and_with_many_is_normal() -> None:
 
 
 def test_the_interval_of_a_textbook_sample() -> None:
-    mean, low, high, error = t_interval([1.0, 2.0, 3.0, 4.0, 5.0])
+    mean, low, high, deviation = t_interval([1.0, 2.0, 3.0, 4.0, 5.0])
     assert mean == 3
-    assert error == pytest.approx(math.sqrt(2.5 / 5))
+    assert deviation == pytest.approx(math.sqrt(2.5))
     assert high - mean == pytest.approx(2.7764 * math.sqrt(0.5), abs=1e-4)
     assert mean - low == pytest.approx(high - mean)
 
@@ -276,10 +277,21 @@ def test_replicates_needed_is_the_fewest_that_suffice() -> None:
 
     def effect(count: int) -> float:
         quantiles = t_quantile(0.975, count - 1) + t_quantile(0.8, count - 1)
-        return math.expm1(quantiles * deviation / math.sqrt(count))
+        return math.expm1(quantiles * math.hypot(deviation / math.sqrt(count), SHARED_ERROR))
 
     assert effect(needed) <= 0.01 < effect(needed - 1)
     assert verdict_from(blocks_of(ratios), PAIRS, 0.0).replicates_needed is None
+
+
+def test_what_replicates_share_is_in_the_interval_and_no_number_of_them_averages_it_out() -> None:
+    """Replicates that agree to the last digit prove a ratio no better than the machine's state allows."""
+    same = verdict_from(blocks_of([1.001] * 8), PAIRS, 0.0)
+    assert same.verdict == "no difference shown"
+    assert same.interval[1] / same.interval[0] == pytest.approx(math.exp(2 * 2.3646 * SHARED_ERROR), rel=1e-6)
+    more = verdict_from(blocks_of([1.001] * 800), PAIRS, 0.001)
+    assert more.replicates_needed is None
+    assert "no number of replicates" in more.reasons[1]
+    assert verdict_from(blocks_of([1.004] * 8), PAIRS, 0.0).verdict == "slower"
 
 
 def test_spearman_ranks_ties_by_their_mean_rank() -> None:

@@ -12,12 +12,13 @@ ARGS ?=
 BOOT := $(or $(PYTHON),python3)
 SETUP = $(BOOT) -I stepprof_lab/setup_env.py --python "$(PYTHON)" --torch-index "$(TORCH_INDEX)"
 RUN := .venv/bin/python
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test slow hardware labs lint format types clean
+.PHONY: help demo test slow cluster hardware labs lint format types clean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
-	@echo "make slow | hardware | labs | lint | format | types"
+	@echo "make slow | cluster | hardware | labs | lint | format | types"
 
 demo:
 	@$(SETUP) demo
@@ -36,6 +37,14 @@ hardware:
 	@$(SETUP) dev
 	$(RUN) -m stepprof_lab doctor --require gpu
 	$(RUN) -m pytest tests/hardware -m hardware $(ARGS)
+
+# Grading on a Slurm and a PostgreSQL of its own. Needs root, and the packages that tests/marking/slurm_cluster.py names.
+cluster:
+	@$(SETUP) dev
+	@trap '$(ROOT) $(RUN) tests/marking/slurm_cluster.py stop' EXIT; \
+	$(ROOT) $(RUN) tests/marking/slurm_cluster.py start --nodes 2 && \
+	STEPPROF_SLURM=1 STEPPROF_POSTGRESQL=1 \
+	$(RUN) -m pytest tests/marking/test_executors.py tests/marking/test_postgresql.py $(ARGS)
 
 # From solutions/ to exercises/ and the instructors' notebooks.
 labs:

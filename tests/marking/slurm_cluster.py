@@ -216,7 +216,7 @@ def idle() -> int:
 
 def stop() -> None:
     """End all daemons that were started here, whoever asks last first."""
-    pids = [*sorted(HOME.glob("slurmd-*.pid")), *HOME / "slurmctld.pid", HOME / "slurmdbd.pid"]
+    pids = [*sorted(HOME.glob("slurmd-*.pid")), HOME / "slurmctld.pid", HOME / "slurmdbd.pid"]
     for path in [*pids, HOME / "mysql/mysql.pid", Path("/run/munge/munged.pid")]:
         with contextlib.suppress(OSError, ValueError):
             pid = int(path.read_text())

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import msgspec
@@ -28,11 +29,10 @@ WHOLE_ARMS = "whole arms in random order"
 CONFIDENCE = 0.95
 POWER = 0.8
 """Probability with which a change of the smallest effect seen is called one."""
-SHARED_ERROR = 0.001
-"""Standard error, as a share, of what all replicates of one validation have in common and no spread between them shows:
-where things lie in memory, the state in which the machine happens to be. Of 800 validations of equal arms the ratios
-varied by a fifth more than their own replicates told; with this part both of the cells that were measured keep what the
-interval promises (tests/benchmarks/README.md)."""
+SHARED_ERROR = 0.0015
+"""Standard deviation, as a share, of what all replicates of one validation have in common and no spread between them
+shows: where things lie in memory, the state in which the machine happens to be. Over twice 400 validations of equal
+arms the ratios varied by more than their own replicates told, by 0.15 and 0.17 % (tests/benchmarks/README.md)."""
 
 
 class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,16 +175,18 @@ def t_interval(values: Sequence[float], shared: float = 0.0) -> tuple[float, flo
 
     Args:
         values: at least two independent values (log ratios of replicates).
-        shared: standard error of what all values have in common.
+        shared: standard deviation, known and not estimated from the values, of what they all have in common.
     """
     mean, deviation, count = float(np.mean(values)), float(np.std(values, ddof=1)), len(values)
-    half = t_quantile(0.5 + CONFIDENCE / 2, count - 1) * _error(deviation, count, shared)
+    half = _reach(deviation, count, shared, 0.5 + CONFIDENCE / 2)
     return mean, mean - half, mean + half, deviation
 
 
-def _error(deviation: float, count: int, shared: float = SHARED_ERROR) -> float:
-    """Standard error of the mean of log ratios: what more replicates average out, and what they share."""
-    return math.hypot(deviation / math.sqrt(count), shared)
+def _reach(deviation: float, count: int, shared: float, *probabilities: float) -> float:
+    """Quantiles of the mean's error, summed: Student's for what more values average out, the normal for the rest."""
+    student = sum(t_quantile(one, count - 1) for one in probabilities)
+    normal = sum(NormalDist().inv_cdf(one) for one in probabilities)
+    return math.hypot(student * deviation / math.sqrt(count), normal * shared)
 
 
 def verdict_of(interval: tuple[float, float], margin: float) -> Verdict:
@@ -306,8 +308,7 @@ def _times(blocks: Sequence[Block]) -> tuple[Any, Any]:
 
 def _smallest_effect(deviation: float, count: int) -> float:
     """How far beyond the margin a change must be to be called with probability `POWER`, as a share."""
-    quantiles = t_quantile(0.5 + CONFIDENCE / 2, count - 1) + t_quantile(POWER, count - 1)
-    return float(math.expm1(quantiles * _error(deviation, count)))
+    return math.expm1(_reach(deviation, count, SHARED_ERROR, 0.5 + CONFIDENCE / 2, POWER))
 
 
 def _replicates_needed(deviation: float, margin: float) -> int | None:

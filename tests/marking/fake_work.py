@@ -11,6 +11,7 @@ from pathlib import Path
 from stepprof_lab.grading.marking import job as jobs
 from stepprof_lab.grading.marking import result
 from stepprof_lab.grading.marking.result import Ending, Result
+from stepprof_lab.grading.marking.work import GOES_ON
 
 
 def main(job_file: Path, number: int) -> None:
@@ -43,4 +44,9 @@ def main(job_file: Path, number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    if len(sys.argv) > 2:
+        main(Path(sys.argv[1]), int(sys.argv[2]))
+    else:
+        for line in sys.stdin:
+            main(Path(sys.argv[1]), int(line))
+            print(GOES_ON, flush=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from stepprof_lab.grading.marking.job import Job, Task, Told
+from stepprof_lab.grading.marking.work import GOES_ON
 
 WORKER = "stepprof_lab.grading.marking.work"
 
@@ -28,7 +30,7 @@ class Local:
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
-        self._children: set[subprocess.Popen[bytes]] = set()
+        self._workers: set[_Worker] = set()
         self._guard = threading.Lock()
         self._stopped = False
 
@@ -55,8 +57,9 @@ class Local:
         if not numbers:
             return
         pool = concurrent.futures.ThreadPoolExecutor(jobs)
+        mine = threading.local()
         try:
-            waiting = {pool.submit(self._one, job, job_file, number): job.tasks[number] for number in numbers}
+            waiting = {pool.submit(self._one, mine, job, job_file, number): job.tasks[number] for number in numbers}
             for done in concurrent.futures.as_completed(waiting):
                 told(waiting[done], done.result())
         except BaseException:
@@ -64,36 +67,97 @@ class Local:
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+            self._dismiss()
 
-    def _one(self, job: Job, job_file: Path, number: int) -> str | None:
-        """Run one worker; why there is no result, or None."""
+    def _one(self, mine: threading.local, job: Job, job_file: Path, number: int) -> str | None:
+        """Have this thread's worker grade one task; why there is no result, or None."""
+        task = job.tasks[number]
+        worker: _Worker | None = getattr(mine, "worker", None)
+        if worker is None:
+            worker = self._hired(job_file)
+            if worker is None:
+                return "the run was ended"
+            mine.worker = worker
+        if worker.grade(number, job.limits.seconds * 2 + GRACE_S):
+            return why(job, task, 0, b"")
+        mine.worker = None
+        code, said = worker.end()
+        with self._guard:
+            self._workers.discard(worker)
+        return why(job, task, code, said)
+
+    def _hired(self, job_file: Path) -> _Worker | None:
         with self._guard:
             if self._stopped:
-                return "the run was ended"
-            child = subprocess.Popen(
-                [sys.executable, "-m", WORKER, str(job_file), str(number)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C at the terminal is the run's business
-            )
-            self._children.add(child)
-        try:
-            _, said = child.communicate(timeout=job.limits.seconds * 2 + GRACE_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            _, said = child.communicate()
-            said += b"\nit did not end by itself"
-        finally:
-            with self._guard:
-                self._children.discard(child)
-        return why(job, job.tasks[number], child.returncode, said)
+                return None
+            worker = _Worker(job_file)
+            self._workers.add(worker)
+            return worker
+
+    def _dismiss(self) -> None:
+        """End the workers that have nothing more to do."""
+        with self._guard:
+            for worker in self._workers:
+                worker.end()
+            self._workers.clear()
 
     def _end_all(self) -> None:
         with self._guard:
             self._stopped = True
-            for child in self._children:
-                child.kill()  # what it started in a sandbox dies with it
+            for worker in self._workers:
+                worker.kill()
+
+
+class _Worker:
+    """A process that grades one task after the other; what a learner wrote runs in sandboxes that it starts."""
+
+    def __init__(self, job_file: Path) -> None:
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would fill
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", WORKER, str(job_file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            start_new_session=True,  # Ctrl-C at the terminal is the run's business
+        )
+
+    def grade(self, number: int, seconds: float) -> bool:
+        """Hand it a task, and wait; whether it can take another one."""
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._said.seek(0)  # where the worker writes too: both have one position
+        self._said.truncate()
+        late = threading.Timer(seconds, self._too_late)
+        late.start()
+        try:
+            self._child.stdin.write(f"{number}\n")
+            self._child.stdin.flush()
+            return self._child.stdout.readline().strip() == GOES_ON
+        except OSError:  # it is gone
+            return False
+        finally:
+            late.cancel()
+
+    def end(self) -> tuple[int, bytes]:
+        """Let it end; its exit code and what it said."""
+        try:
+            self._child.communicate(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._too_late()
+            self._child.communicate()
+        self._said.seek(0)
+        said = self._said.read()
+        self._said.close()
+        return self._child.returncode, said
+
+    def kill(self) -> None:
+        """End it; what it started in a sandbox dies with it."""
+        self._child.kill()
+
+    def _too_late(self) -> None:
+        self.kill()
+        self._said.write(b"it did not end by itself\n")
 
 
 def why(job: Job, task: Task, code: int, said: bytes) -> str | None:

@@ -13,7 +13,6 @@ MkDocs loads this file by its path; whatever is not known here stops the build.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -72,15 +71,9 @@ def filled(markdown: str, lesson: str | None) -> str:
     return ASKED.sub(one, markdown)
 
 
-@functools.cache
-def _seen(lesson: str) -> tuple[Any, scenes.Values]:
-    seen = scenes.interpreted(lesson)
-    return seen, scenes.values_of(seen)
-
-
 def _value(lesson: str, asked: str) -> str:
     name, _, other = asked.partition(" of ")
-    return told(name, _seen(other or lesson)[1][name])
+    return told(name, scenes.values(other or lesson)[name])
 
 
 def told(name: str, value: float) -> str:
@@ -93,7 +86,7 @@ def told(name: str, value: float) -> str:
 
 
 def _timeline(lesson: str, _: str) -> str:
-    seen, _values = _seen(lesson)
+    seen = scenes.interpreted(lesson)
     svg = timeline_svg(seen.timeline, seen.analysis.findings, ident=f"timeline-{lesson[:2]}")
     shown = [tables.steps(seen.analysis), tables.labels(seen.analysis), tables.operators(seen.analysis, 8)]
     caption = (
@@ -116,14 +109,14 @@ def _one_line(text: str) -> str:
 
 
 def _question(lesson: str, ident: str) -> str:
-    for one in questions.read(scenes.LESSONS / f"{lesson}.toml", _seen(lesson)[1]):
+    for one in questions.read(scenes.LESSONS / f"{lesson}.toml", scenes.values(lesson)):
         if one.id == ident:
-            return questions.as_html(one, f"{lesson[:2]}/{ident}")
+            return filled(questions.as_html(one, f"{lesson[:2]}/{ident}"), lesson)
     raise KeyError(f"no question {ident!r} in {lesson}.toml")
 
 
 def _findings(lesson: str, _: str) -> str:
-    analysis = _seen(lesson)[0].analysis
+    analysis = scenes.interpreted(lesson).analysis
     rows = [
         f"> **{one.id}.** {one.observation}\n>\n> *Hypothesis:* {one.hypothesis}\n>\n> *Next check:* {one.next_check}"
         for one in analysis.findings

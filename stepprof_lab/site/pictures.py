@@ -37,7 +37,12 @@ def draw(name: str) -> str:
 
 
 def _rows(
-    ident: str, title: str, description: str, rows: Sequence[Row], said: Sequence[str], arrows: Sequence[tuple] = ()
+    ident: str,
+    title: str,
+    description: str,
+    rows: Sequence[Row],
+    said: Sequence[str],
+    arrows: Sequence[tuple[int, float, int, float]] = (),
 ) -> str:
     """Rows of bars under each other; an arrow is (row, place, row, place)."""
     body = [drawing.patterns(ident, [KIND_LOOKS[one.kind] for _, bars in rows for one in bars])]
@@ -86,8 +91,7 @@ def _launch(ident: str) -> str:
         "The CPU launches three pieces of work in a short time and then waits. The GPU executes them one after the "
         "other, later. A clock around the launches ends before the first piece is done.",
         [
-            ("CPU", [Bar(4, 12, "runtime", "launch"), Bar(13, 21, "runtime", "launch"), Bar(22, 30, "runtime", "launch")]
-             + [Bar(31, 91, "other", "waits")]),
+            ("CPU", [*(Bar(at, at + 8, "runtime", "launch") for at in (4, 13, 22)), Bar(31, 91, "other", "waits")]),
             ("GPU", [Bar(10, 36, "kernel", "A"), Bar(36, 64, "kernel", "B"), Bar(64, 90, "kernel", "C")]),
             ("clock, no wait", [Bar(4, 30, "step", "what it shows")]),
             ("clock, one wait", [Bar(4, 91, "step", "what it shows")]),
@@ -125,7 +129,10 @@ def _union(ident: str) -> str:
             ("stream 13", [Bar(30, 60, "copy", "30")]),
             ("busy (union)", [Bar(5, 60, "step", "55"), Bar(70, 90, "step", "20")]),
         ],
-        ["Sum: 40 + 20 + 30 = 90. Union: 55 + 20 = 75. The step is 100 long, so the GPU was busy for 75 % of it."],
+        [
+            "Sum: 40 + 20 + 30 = 90. Union: 55 + 20 = 75.",
+            "The step is 100 long, so that the GPU was busy for 75 % of it.",
+        ],
     )
 
 

@@ -7,6 +7,8 @@ tells are computed from its trace by the interpreter, never written into the tex
 from __future__ import annotations
 
 import dataclasses
+import functools
+import statistics
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -174,15 +176,38 @@ def values_of(seen: Interpretation) -> Values:
             f"{short}_self_ms": one.cpu_self_us / steps / 1e3,
             f"{short}_total_ms": one.cpu_sum_us / steps / 1e3,
         }
+        if isinstance(one.gpu_sum_us, float):
+            found[f"{short}_gpu_ms"] = one.gpu_sum_us / steps / 1e3
     found["total_sum_ms"] = sum(one.cpu_sum_us for one in by_name.values()) / steps / 1e3
     found["self_sum_ms"] = sum(one.cpu_self_us for one in by_name.values()) / steps / 1e3
     if steps > 1:
         found["second_step_ms"] = seen.analysis.steps[1].cpu_us / 1e3
         found["mean_step_ms"] = sum(one.cpu_us for one in seen.analysis.steps) / steps / 1e3
+    found |= _of_copies(seen, found) | _derived(found)
     found["before_training_ms"] = found.get("read_batch_ms", 0.0) + found.get("transfer_ms", 0.0)
     found["before_training_twice_ms"] = 2 * found["before_training_ms"]
     _shares(found)
     return found
+
+
+def _of_copies(seen: Interpretation, found: Values) -> dict[str, float]:
+    """How often the table is copied, and how long one such copy takes the device."""
+    lengths = [span.duration_us / 1e3 for lane in seen.timeline.lanes for span in lane.spans if span.kind == "copy"]
+    if len(lengths) < 3:
+        return {}
+    return {"copies": found["to_calls"] - 1, "one_copy_ms": statistics.median(lengths)}
+
+
+def _derived(found: Values) -> dict[str, float]:
+    """What questions ask for: ratios, and steps without one of their parts."""
+    made = {
+        "first_over_second": found["step_ms"] / found["second_step_ms"],
+        "mean_over_second": found["mean_step_ms"] / found["second_step_ms"],
+        "without_reading_ms": found["step_ms"] - found["read_batch_ms"],
+    }
+    if "upsample_bilinear2d_gpu_ms" in found and "busy_ms" in found:
+        made["busy_without_resize_ms"] = found["busy_ms"] - found["upsample_bilinear2d_gpu_ms"]
+    return made
 
 
 SCENES: dict[str, Callable[[], Construct]] = {
@@ -209,6 +234,15 @@ def trace_of(lesson: str) -> Path:
     return LESSONS / "traces" / f"{lesson}.json.gz"
 
 
+@functools.cache
+def values(lesson: str) -> Values:
+    """Every number that can be told of a lesson's trace, and how many times as fast the loop became by then."""
+    found = dict(values_of(interpreted(lesson)))
+    first = values_of(interpreted("01-ask-first")) if lesson != "01-ask-first" else found
+    return found | {"gain": first["step_ms"] / found["step_ms"]}
+
+
+@functools.cache
 def interpreted(lesson: str) -> Interpretation:
     """What the interpreter says of a lesson's trace."""
     return interpret(trace_of(lesson))

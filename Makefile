@@ -2,6 +2,7 @@
 #
 #   make demo                         the whole way of working on a small real training loop
 #   make test                         the fast tests
+#   make site | serve                 the course's pages: built into site/, or shown on this machine
 #   make PYTHON=/path/to/python ...   builds on that Python and keeps the torch that it has
 #   make TORCH_INDEX=URL ...          takes torch from that package index (a ROCm build, say)
 
@@ -14,7 +15,7 @@ SETUP = $(BOOT) -I stepprof_lab/setup_env.py --python "$(PYTHON)" --torch-index 
 RUN := .venv/bin/python
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
-.PHONY: help demo test slow cluster hardware labs lint format types clean
+.PHONY: help demo test slow cluster hardware labs site serve lint format types clean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +51,16 @@ cluster:
 labs:
 	@$(SETUP) dev
 	$(RUN) -m stepprof_lab.grading.build
+
+# The course's site, to be read from disk or put on a web server.
+site:
+	@$(SETUP) site
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+serve:
+	@$(SETUP) site
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs serve --quiet
 
 lint:
 	@$(SETUP) dev

@@ -284,7 +284,7 @@ def set_up(extra: str, python: str, venv: str, index: str | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Set up one extra; exit code 2 and one line where that is not possible."""
     parser = argparse.ArgumentParser(description="Make .venv and install stepprof_lab into it.")
-    parser.add_argument("extra", help="which extra of pyproject.toml: demo, dev")
+    parser.add_argument("extra", help="which extra of pyproject.toml: demo, dev, site")
     parser.add_argument("--python", default="", help="the Python to build on; its torch is kept")
     parser.add_argument("--venv", default=os.path.join(ROOT, ".venv"))
     parser.add_argument("--torch-index", default="", help="package index to take torch from")

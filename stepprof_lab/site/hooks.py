@@ -3,7 +3,8 @@
 In a lesson:
 
     {{ value step_ms }}       a number of the lesson's trace, with its unit; ``step_ms of 05-input-wait`` is another's
-    {{ timeline }}            the picture of the lesson's trace, and the same facts as tables
+    {{ timeline }}            the picture of the lesson's trace, and the same facts as tables; ``timeline findings``
+                              marks in it what was found
     {{ question predict }}    a question of the lesson's TOML file
     {{ findings }}            what the interpreter finds in the lesson's trace
     {{ picture warm-up }}     a drawing of `pictures`
@@ -85,9 +86,10 @@ def told(name: str, value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _timeline(lesson: str, _: str) -> str:
+def _timeline(lesson: str, marked: str) -> str:
     seen = scenes.interpreted(lesson)
-    svg = timeline_svg(seen.timeline, seen.analysis.findings, ident=f"timeline-{lesson[:2]}")
+    found = seen.analysis.findings if marked == "findings" else []
+    svg = timeline_svg(seen.timeline, found, ident=f"timeline-{lesson[:2]}")
     shown = [tables.steps(seen.analysis), tables.labels(seen.analysis), tables.operators(seen.analysis, 8)]
     caption = (
         "Constructed, two active steps. The same facts follow as tables; the trace itself is "

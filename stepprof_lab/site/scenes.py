@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stepprof_lab.construct import Construct
-from stepprof_lab.trace import Interpretation, interpret
+from stepprof_lab.trace import interpret
+from stepprof_lab.trace.model import Interpretation
 
 LESSONS = Path(__file__).resolve().parents[2] / "course" / "lessons"
 
@@ -144,14 +145,18 @@ def _common(seen: Interpretation) -> dict[str, float]:
     }
     for name, label in analysis.labels.items():
         found[f"{name}_ms"] = label.cpu_us / len(analysis.steps) / 1e3
-    if isinstance(first.gpu_busy_in_window_us, float):
+    if (
+        isinstance(first.gpu_busy_in_window_us, float)
+        and isinstance(first.gpu_launched_us, float)
+        and isinstance(first.gpu_events_launched, int)
+    ):
         busy = first.gpu_busy_in_window_us / 1e3
         found |= {
             "busy_ms": busy,
             "idle_ms": found["step_ms"] - busy,
             "busy_share": busy / found["step_ms"],
-            "launched_ms": float(first.gpu_launched_us) / 1e3,
-            "work": float(first.gpu_events_launched),
+            "launched_ms": first.gpu_launched_us / 1e3,
+            "work": first.gpu_events_launched,
         }
     return found
 
